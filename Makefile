@@ -1,20 +1,27 @@
-# make bill         installs what is missing, builds, and bills the unmap route on a real Xen and Linux
-# make test         installs what is missing, and runs all tests; of those below a few cases each, or none
-# make test-arm64   builds for arm64, and runs the unit tests below qemu-user, which has neither KVM nor userfaultfd
-# make test-docs    runs the long commands of README.md and docs/ as written: hours
-# make check-fixes  builds the patched kernels and proves each fix: two hours on two CPUs
-# make fuzz         reads 10^9 bytes by each reader of foreign files: half an hour and more (READER=bill BYTES=1000000)
-# make faults       lets system calls of 1000 runs fail (N=1000 SEED=1 RUNS=lab,live)
-# make kills        kills 1000 runs at random moments (N=1000 SEED=1 RUNS=lab,live)
-# make signals      ends every command by signals, and holds it to a second: on a machine that does nothing else
-# make power-cuts   cuts the power of 100 file systems while the cache is written (N=100 SEED=1)
+# make bill         install what is missing, build, and bill the unmap route on a real Xen and Linux
+# make test         install what is missing, and run all tests; a few cases each of those below, or none
+# make check        format, lints and unit tests: minutes
+# make lint         rustfmt, clippy, rustdoc
+# make deny         licences, sources and bans of dependencies, by cargo-deny
+# make check-oldest build by the oldest compiler that Cargo.toml allows
+# make check-publish package and build the libraries as crates.io would
+# make test-arm64   build for arm64, run the unit tests below qemu-user, which has neither KVM nor userfaultfd
+# make test-docs    run the long commands of README.md and docs/ as written: hours
+# make test-python  checks and tests of the Python package, in a venv below target/ (CLUSTER=all|smoke|: which need Ray)
+# make check-fixes  build the patched kernels and prove each fix: two hours on two CPUs
+# make conformance  compare the simulated Xen with the real one
+# make fuzz         read 10^9 bytes by each reader of foreign files: half an hour and more (READER=bill BYTES=1000000)
+# make faults       fail system calls of 1000 runs (N=1000 SEED=1 RUNS=lab,live)
+# make kills        kill 1000 runs at random moments (N=1000 SEED=1 RUNS=lab,live)
+# make signals      end every command by signals within a second: on a machine that does nothing else
+# make power-cuts   cut the power of 100 file systems while the cache is written (N=100 SEED=1)
 # make deb          a Debian package in dist/: program, manual pages, completions, documentation
 # make static       a program in dist/ that runs on any Linux of this processor, without a library
 # make wheel        the Python package, in dist/
-# make test-python  its checks and tests, in a venv below target/ (CLUSTER=all: all that need a Ray cluster, CLUSTER=: none)
-# make pictures     draws the pictures in docs/ from their bills
-# make atlas        bills unmap, fork, pin and demand on all kernels of atlas/, and draws dist/atlas.html: an hour
-# make conformance  compares the simulated Xen with the real one
+# make man          manual pages and shell completions, in dist/
+# make pictures     draw the pictures in docs/ from their bills
+# make atlas        bill unmap, fork, pin and demand on all kernels of atlas/, draw dist/atlas.html: an hour
+# make bench-engine time the simulator's engine against its peers
 #
 # ARGS is passed on: make bill ARGS='--kernel debian:trixie-backports --format md'
 
@@ -29,12 +36,17 @@ STATIC = $(shell uname -m)-unknown-linux-gnu
 ARM64_PACKAGES = qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 VENV = $(CURDIR)/target/python-venv
 CLUSTER = smoke
+LIBRARIES = pagetoll-engine pagetoll-pager pagetoll-xentrace
 FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-pv-get-and-clear xen-pv-get-and-clear@7.3 \
 	xen-mmu-update-batch kvm-exit-on-missing
 
 .NOTPARALLEL:
-.PHONY: atlas pictures bill check-fixes deb faults fuzz kills power-cuts signals test test-here test-guests test-packages tests test-arm64 \
+.DEFAULT_GOAL := help
+.PHONY: help check deny check-oldest check-publish prerequisites atlas pictures bill check-fixes deb faults fuzz kills power-cuts signals test test-here test-guests test-packages tests test-arm64 \
 	test-docs test-python wheel conformance python-venv setup static toolchain toolchain-arm64 build lint man bench-engine clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p; /^$$/q' Makefile
 
 bill: setup
 	$(PAGETOLL) bill unmap $(ARGS)
@@ -96,8 +108,12 @@ conformance: setup
 	$(PAGETOLL) conformance $(ARGS)
 
 # The program itself knows what the lab needs, and installs it where it may.
-setup: build
-	$(PAGETOLL) doctor --install > /dev/null
+setup: prerequisites build
+	@$(PAGETOLL) doctor --install > /dev/null || { $(PAGETOLL) doctor; exit 3; }
+
+# In the first second, and not after a build.
+prerequisites:
+	@packaging/prerequisites
 
 build: toolchain
 	cargo build --release -p pagetoll
@@ -121,6 +137,22 @@ toolchain-arm64: toolchain
 		elif sudo -n true 2> /dev/null; then sudo apt-get update && sudo apt-get install --yes $(ARM64_PACKAGES); \
 		else echo "no emulator or compiler of arm64: run sudo apt-get install $(ARM64_PACKAGES)" >&2; exit 3; fi; }
 
+check: toolchain
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace --lib
+
+deny: toolchain
+	@command -v cargo-deny > /dev/null || cargo install cargo-deny --locked
+	cargo deny check bans licenses sources
+
+check-oldest: toolchain
+	version=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) && rustup toolchain install --profile minimal "$$version" \
+		&& cargo "+$$version" check --workspace --target-dir target/oldest
+
+check-publish: toolchain
+	for library in $(LIBRARIES); do cargo publish --dry-run -p "$$library" || exit; done
+
 lint: toolchain
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
@@ -128,7 +160,10 @@ lint: toolchain
 
 man: build
 	mkdir -p dist
-	$(PAGETOLL) generate dist
+	$(PAGETOLL) man --folder dist
+	$(PAGETOLL) completions bash > dist/pagetoll.bash
+	$(PAGETOLL) completions zsh > dist/_pagetoll
+	$(PAGETOLL) completions fish > dist/pagetoll.fish
 
 deb: man
 	@command -v cargo-deb > /dev/null || cargo install cargo-deb --locked

@@ -1,4 +1,5 @@
-//! One reader under libFuzzer; the variable READER names it. What was read is counted in the file that READ names.
+//! One reader under libFuzzer; the variable READER names it, and without it all are listed. What was read is counted in the
+//! file that READ names.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -6,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::{env, fs};
 
 use libfuzzer_sys::fuzz_target;
-use pagetoll_readers::Reader;
+use pagetoll_readers::{ALL, Reader};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
@@ -17,7 +18,6 @@ const PERIOD: u64 = 256;
 
 struct Target {
     reader: &'static Reader,
-    seeds: Vec<Vec<u8>>,
     counts: Option<String>,
     executions: AtomicU64,
     bytes: AtomicU64,
@@ -25,19 +25,25 @@ struct Target {
 
 static TARGET: LazyLock<Target> = LazyLock::new(|| {
     let name = env::var("READER").expect("READER names a reader");
-    let reader = Reader::named(&name).unwrap_or_else(|| panic!("READER={name}: there is no such reader"));
+    let reader = Reader::named(&name).unwrap_or_else(|| panic!("READER={name}: no such reader"));
     Target {
         reader,
-        seeds: reader.seeds(),
         counts: env::var("READ").ok(),
         executions: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
     }
 });
 
-fuzz_target!(|input: &[u8]| {
+fn list_unless_named() {
+    if env::var_os("READER").is_none() {
+        ALL.iter().for_each(|reader| println!("{}", reader.name));
+        std::process::exit(0);
+    }
+}
+
+fuzz_target!(init: list_unless_named(), |input: &[u8]| {
     let target = &*TARGET;
-    let file = target.reader.expand(&target.seeds, input);
+    let file = target.reader.expand(input);
     let bytes = target.bytes.fetch_add(file.len() as u64, Relaxed) + file.len() as u64;
     let executions = target.executions.fetch_add(1, Relaxed) + 1;
     let before = MEMORY.current_usage();

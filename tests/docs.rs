@@ -3,12 +3,16 @@
 //! Each fenced block `sh` of README.md and docs/ is a test of its own, named by page and line; `docs/contributing.md`
 //! lists the words that may follow `sh`. Blocks marked `long` are ignored tests: `make test-docs` runs them.
 
+#[path = "lab/debian.rs"]
+mod debian;
 #[path = "docs/gate.rs"]
 mod gate;
 #[path = "docs/kernel_tree.rs"]
 mod kernel_tree;
 #[path = "docs/links.rs"]
 mod links;
+#[path = "docs/openers.rs"]
+mod openers;
 #[path = "docs/page.rs"]
 mod page;
 #[path = "docs/picture.rs"]
@@ -21,6 +25,8 @@ mod scratch;
 mod snippet;
 #[path = "docs/spans.rs"]
 mod spans;
+#[path = "docs/walls.rs"]
+mod walls;
 
 use std::process::ExitCode;
 
@@ -63,6 +69,13 @@ fn trials(reports_skips: bool) -> Result<Vec<Trial>, Failed> {
         Trial::test("routes_have_pages_with_every_mechanism", routes_have_pages),
         Trial::test("ci_gate_gates", gate::gates),
         Trial::test("promises_have_tests", promises::have_tests),
+        Trial::test("bad_openers_only_fall", openers::only_fall),
+        Trial::test(
+            "only_live_and_pager_have_unsafe_code",
+            walls::hold_unsafe_code,
+        ),
+        Trial::test("published_crates_stand_alone", walls::hold_published_crates),
+        Trial::test("embedding_names_the_pagers_versions", walls::hold_versions),
     ];
     for page in Page::all()? {
         trials.push(links::trial(&page));

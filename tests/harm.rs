@@ -21,10 +21,11 @@ mod surroundings;
 use std::process::ExitCode;
 
 use attempts::Attempts;
+use pagetoll_test_support::become_subreaper;
 use run::Runs;
-use surroundings::become_subreaper;
 
-/// What `make test` does: a minute of kills, and no faults, before which the calls of each run are counted for minutes.
+/// Numbers for `make test`: a minute of kills, and no faults, before which the calls of each run are counted for
+/// minutes.
 const FEW_KILLS: u64 = 12;
 const FEW_FAULTS: u64 = 0;
 

@@ -1,7 +1,7 @@
 //! End to end on real guests: the program as a user runs it, QEMU, Xen and Linux as Debian ships them.
 //!
 //! Where the machine lacks something every test is skipped with the reason, which is printed. The cache is
-//! `PAGETOLL_CACHE`, else a folder below `target`. One test at a time: guests take both CPUs.
+//! `PAGETOLL_CACHE`, else a folder below `target`.
 
 #[path = "lab/bad_guests.rs"]
 mod bad_guests;
@@ -15,6 +15,8 @@ mod bills;
 mod commands;
 #[path = "lab/confined.rs"]
 mod confined;
+#[path = "lab/debian.rs"]
+mod debian;
 #[path = "lab/demands.rs"]
 mod demands;
 #[path = "lab/inside.rs"]
@@ -31,7 +33,8 @@ mod signals;
 mod snapshots;
 
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::sync::{PoisonError, RwLock};
+use std::thread;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use pagetoll_bill::Arch;
@@ -42,8 +45,17 @@ use bench::Bench;
 
 type Test = fn(&Bench) -> Result<(), Failed>;
 
-/// The six that take minutes come last.
-const TESTS: [(&str, Test); 46] = [
+/// Tests that run beside each other, as many as the host has CPUs: most of their guests have one. The longest come first.
+const BESIDE: [(&str, Test); 27] = [
+    ("a_dom0_bills_itself_as_the_lab_does", inside::counted),
+    (
+        "restored_guests_count_as_booted_ones",
+        snapshots::count_as_booted,
+    ),
+    (
+        "an_munmap_that_was_recorded_is_as_billed",
+        recorded::unmapped,
+    ),
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
         "a_file_and_its_headers_bill_as_the_package",
@@ -64,9 +76,6 @@ const TESTS: [(&str, Test); 46] = [
     ("the_real_vfio_answers_on_arm64", |bench| {
         pins::conformance(bench, Arch::Arm64)
     }),
-    ("kernels_that_cannot_pin_are_refused", pins::refusals),
-    ("a_kernel_without_vfio_is_reported", pins::without_vfio),
-    ("too_little_memory_is_reported", pins::too_little_memory),
     ("memory_is_paged_in_by_a_guests_guest", |bench| {
         demands::bill(bench, Arch::X86_64)
     }),
@@ -79,7 +88,6 @@ const TESTS: [(&str, Test); 46] = [
     ("a_guests_kvm_answers_on_arm64", |bench| {
         demands::conformance(bench, Arch::Arm64)
     }),
-    ("the_lab_refuses_what_it_cannot_vary", demands::refusals),
     ("a_host_bills_vfio_as_the_lab_does", |bench| {
         inside::counted_pins(bench, "debian", Iommu::VtD)
     }),
@@ -93,12 +101,6 @@ const TESTS: [(&str, Test); 46] = [
         inside::counted_pins(bench, "debian:trixie-backports/6.18", Iommu::AmdVi)
     }),
     ("another_domains_memory_is_let_go", inside::mapped),
-    ("a_guest_that_hangs_is_given_up", bad_guests::hangs),
-    ("a_guest_that_crashes_is_reported", bad_guests::crashes),
-    (
-        "a_guest_that_prints_garbage_is_reported",
-        bad_guests::prints_garbage,
-    ),
     (
         "a_xen_without_32_bit_guests_is_reported",
         routes::fault_of_32_bits_on_a_xen_without_them,
@@ -110,6 +112,25 @@ const TESTS: [(&str, Test); 46] = [
         routes::flush,
     ),
     (
+        "an_interrupt_while_fetching_leaves_nothing",
+        signals::while_fetching,
+    ),
+    ("a_fault_sets_what_was_asked", routes::fault),
+];
+
+/// Tests that race guests of several CPUs, or look for guests that are left.
+const ALONE: [(&str, Test); 19] = [
+    ("kernels_that_cannot_pin_are_refused", pins::refusals),
+    ("a_kernel_without_vfio_is_reported", pins::without_vfio),
+    ("too_little_memory_is_reported", pins::too_little_memory),
+    ("the_lab_refuses_what_it_cannot_vary", demands::refusals),
+    ("a_guest_that_hangs_is_given_up", bad_guests::hangs),
+    ("a_guest_that_crashes_is_reported", bad_guests::crashes),
+    (
+        "a_guest_that_prints_garbage_is_reported",
+        bad_guests::prints_garbage,
+    ),
+    (
         "headers_of_another_kernel_are_refused",
         bad_surroundings::other_headers,
     ),
@@ -119,10 +140,6 @@ const TESTS: [(&str, Test); 46] = [
     ),
     ("without_qemu_nothing_starts", bad_surroundings::no_qemu),
     ("a_full_disk_is_reported", bad_surroundings::full_disk),
-    (
-        "an_interrupt_while_fetching_leaves_nothing",
-        signals::while_fetching,
-    ),
     ("signals_while_booted_leave_nothing", signals::while_booted),
     ("sigkill_takes_the_guests_along", signals::killed),
     ("a_qemu_that_crashes_is_started_again", signals::crashed),
@@ -132,52 +149,47 @@ const TESTS: [(&str, Test); 46] = [
         "two_bills_agree_and_their_races_prove_something",
         bills::two_agree,
     ),
-    ("a_fault_sets_what_was_asked", routes::fault),
-    (
-        "restored_guests_count_as_booted_ones",
-        snapshots::count_as_booted,
-    ),
-    (
-        "an_munmap_that_was_recorded_is_as_billed",
-        recorded::unmapped,
-    ),
-    ("a_dom0_bills_itself_as_the_lab_does", inside::counted),
     ("a_dom0_bills_itself_on_two_cpus", inside::raced),
     ("a_dom0_bills_its_flushes_on_four_cpus", inside::flushed),
 ];
 
-/// When no further test begins, in seconds since 1970: continuous integration has a limit.
-const UNTIL: &str = "PAGETOLL_TEST_UNTIL";
+/// Held for reading by tests beside each other, for writing by one that runs alone.
+static COMPANY: RwLock<()> = RwLock::new(());
 
-fn is_over() -> bool {
-    let until = std::env::var(UNTIL).ok().and_then(|text| text.parse().ok());
-    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-    until.is_some_and(|until| now.as_secs() >= until)
+fn beside((name, test): (&'static str, Test)) -> Trial {
+    Trial::test(name, move || {
+        let _company = COMPANY.read().unwrap_or_else(PoisonError::into_inner);
+        test(&Bench::open()?)
+    })
 }
 
-fn run((name, test): (&str, Test)) -> Result<(), Failed> {
-    if is_over() {
-        skipped_test(name, format!("the time until {UNTIL} is over"));
-        return Ok(());
-    }
-    test(&Bench::open()?)
+fn alone((name, test): (&'static str, Test)) -> Trial {
+    Trial::test(name, move || {
+        let _company = COMPANY.write().unwrap_or_else(PoisonError::into_inner);
+        test(&Bench::open()?)
+    })
 }
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
-    let skip = if arguments.list {
+    if arguments.test_threads.is_none() {
+        arguments.test_threads = thread::available_parallelism().ok().map(Into::into);
+    }
+    let trials: Vec<_> = BESIDE
+        .map(beside)
+        .into_iter()
+        .chain(ALONE.map(alone))
+        .collect();
+    let missing = if arguments.list {
         None
     } else {
         bench::what_is_missing().err()
     };
-    let trial = |(name, test): (&'static str, Test)| {
-        let reason = skip.clone();
-        if let Some(reason) = &reason {
-            skipped_test(name, reason);
+    let trials = trials.into_iter().map(|trial| {
+        if let Some(reason) = &missing {
+            skipped_test(trial.name(), reason);
         }
-        Trial::test(name, move || run((name, test))).with_ignored_flag(reason.is_some())
-    };
-    let trials = TESTS.into_iter().map(trial).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+        trial.with_ignored_flag(missing.is_some())
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }

@@ -1,6 +1,5 @@
 """The Python of the documentation runs as it is written."""
 
-import os
 import re
 import subprocess
 import sys
@@ -23,21 +22,19 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize(("page", "count"), [("python/README.md", 1), ("docs/python.md", 3)])
+@pytest.mark.parametrize(("page", "count"), [("python/README.md", 1), ("docs/python.md", 2)])
 def test_python_runs_as_written(page: str, count: int, program: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     found = blocks(page)
     assert len(found) == count
-    for folder in ("atlas", "costs", "docs"):
+    for folder in ("costs", "docs"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     (tmp_path / "plan.toml").write_text(PLAN)
-    environment = {**os.environ, "MPLBACKEND": "Agg"}
     command = [sys.executable, "-c", "".join(found)]
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert "cost_per_page_min" in ran.stdout
-    assert (tmp_path / "tolls.svg").read_text().startswith("<?xml")
+    assert "trap-and-emulate" in ran.stdout
 
 
 def test_the_head_is_five_lines_on_both_pages() -> None:

@@ -9,7 +9,7 @@ import pytest
 from conftest import BILL, ROOT, bills_of_the_repository
 
 import pagetoll
-from pagetoll import Bill, BillError, Bills, CorruptBill
+from pagetoll import Bill, BillError, Bills, CorruptBill, RowKey
 
 
 @pytest.mark.parametrize("path", bills_of_the_repository(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -34,6 +34,13 @@ def test_has_a_field_for_each_property_of_the_schema() -> None:
         (bill.provenance, schema["$defs"]["Provenance"]["properties"]),
     ]:
         assert set(type(record).__dataclass_fields__) == {*properties, "extra"}
+
+
+def test_a_key_prints_every_axis() -> None:
+    key = RowKey("page-in", "exit", 1, "kvm-guest", None, None, None, None, None)
+    other = RowKey("fault", "uffd", 2, "native", "", "2M", 0, 0, 0)
+    changed = [key._replace(**{axis: value}) for axis, value in other._asdict().items()]
+    assert len({str(one) for one in (key, *changed)}) == 1 + len(RowKey._fields)
 
 
 def test_unknown_fields_are_kept(tmp_path: Path) -> None:

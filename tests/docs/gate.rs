@@ -30,7 +30,7 @@ struct Case {
     bill_exit: i32,
     /// Exit code of the gate.
     expected: i32,
-    /// What the comment says; `None`: there is no comment.
+    /// Text of the comment; `None` without one.
     comment: Option<&'static str>,
 }
 
@@ -43,9 +43,9 @@ struct Gate {
 }
 
 pub(crate) fn gates() -> Result<(), Failed> {
-    let action = of_action()?;
+    let action = action_gate()?;
     bases_in_the_tree(&action)?;
-    for gate in [of_documentation()?, action] {
+    for gate in [documentation_gate()?, action] {
         for case in cases()? {
             run(&case, &gate).map_err(|error| {
                 format!("{}: {}", case.name, error.message().unwrap_or_default())
@@ -55,7 +55,7 @@ pub(crate) fn gates() -> Result<(), Failed> {
     Ok(())
 }
 
-fn of_documentation() -> Result<Gate, Failed> {
+fn documentation_gate() -> Result<Gate, Failed> {
     let page = Page::read("docs/ci.md")?;
     let mut fences = page.fences().into_iter();
     let gate = fences.find(|fence| fence.info == "sh gate");
@@ -67,7 +67,7 @@ fn of_documentation() -> Result<Gate, Failed> {
 }
 
 /// The last step's block, whose lines are indented by eight.
-fn of_action() -> Result<Gate, Failed> {
+fn action_gate() -> Result<Gate, Failed> {
     let action = fs::read_to_string(root().join("action.yml"))?;
     let (_, block) = action
         .rsplit_once("run: |\n")

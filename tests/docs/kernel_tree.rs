@@ -7,11 +7,9 @@ use std::process::Command;
 
 use libtest_mimic::Failed;
 use pagetoll_backend::Stop;
-use pagetoll_bill::Arch;
 use pagetoll_host::cache::Cache;
-use pagetoll_images::apt::Freshness;
-use pagetoll_images::{kernel, xen};
 
+use super::debian;
 use super::scratch::{Scratch, cache};
 
 /// The folder to work in: headers, `arch/x86/boot/bzImage`, `xen/xen.gz`, and modules in `mods`.
@@ -20,14 +18,7 @@ use super::scratch::{Scratch, cache};
 pub(crate) fn make(scratch: &Scratch) -> Result<PathBuf, Failed> {
     let stop = Stop::new();
     let cache = Cache::open_at(&cache(), &stop)?;
-    let kernel = kernel::obtain(
-        &"debian".parse()?,
-        Arch::X86_64,
-        &cache,
-        Freshness::Cached,
-        &stop,
-    )?;
-    let xen = xen::obtain(&"debian".parse()?, &cache, Freshness::Cached, &stop)?.elf;
+    let (kernel, xen) = debian::obtain(&cache, &stop)?;
     let headers = kernel
         .headers
         .map_err(|reason| format!("no headers: {reason}"))?

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use libtest_mimic::Failed;
 
-/// Folders without documentation of ours.
+/// Folders that hold no sources.
 const LEFT_OUT: [&str; 2] = ["target", ".git"];
 
 /// The root of the repository.
@@ -22,9 +22,9 @@ pub(crate) struct Page {
 
 /// A fenced block.
 pub(crate) struct Fence {
-    /// Of the opening fence, from 1.
+    /// Line of the opening fence, from 1.
     pub(crate) line: usize,
-    /// What follows the opening fence.
+    /// Info string after the opening fence.
     pub(crate) info: String,
     pub(crate) body: String,
 }
@@ -41,13 +41,12 @@ impl Page {
 
     /// All pages of the repository, by path.
     pub(crate) fn all() -> Result<Vec<Self>, Failed> {
-        let mut paths = Vec::new();
-        collect(&root(), "", &mut paths)?;
-        paths.sort();
-        paths.iter().map(|path| Self::read(path)).collect()
+        let pages = files("", "md")?.into_iter();
+        let own = pages.filter(|path| !path.contains("/tests/data/sample-"));
+        own.map(|path| Self::read(&path)).collect()
     }
 
-    /// Whether its commands are run: those of users' pages.
+    /// True for a page of users, whose commands are run.
     pub(crate) fn has_commands(&self) -> bool {
         self.path == "README.md" || self.path.starts_with("docs/")
     }
@@ -124,18 +123,27 @@ fn slug(heading: &str) -> String {
     kept.replace(' ', "-")
 }
 
-fn collect(folder: &Path, prefix: &str, paths: &mut Vec<String>) -> Result<(), Failed> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let path = format!("{prefix}{name}");
-        if entry.file_type()?.is_dir() {
-            if !LEFT_OUT.contains(&name.as_str()) {
-                collect(&entry.path(), &format!("{path}/"), paths)?;
+/// Files below a folder of the repository whose names end with `.extension`, as sorted paths relative to the root.
+pub(crate) fn files(folder: &str, extension: &str) -> Result<Vec<String>, Failed> {
+    let mut paths = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder))? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = match folder.as_str() {
+                "" => name.clone(),
+                folder => format!("{folder}/{name}"),
+            };
+            if entry.file_type()?.is_dir() {
+                if !LEFT_OUT.contains(&name.as_str()) {
+                    folders.push(path);
+                }
+            } else if Path::new(&name).extension() == Some(extension.as_ref()) {
+                paths.push(path);
             }
-        } else if name.ends_with(".md") && !path.contains("/tests/data/sample-") {
-            paths.push(path);
         }
     }
-    Ok(())
+    paths.sort();
+    Ok(paths)
 }

@@ -20,22 +20,22 @@ const FIXTURES: [(&str, &str); 12] = [
     ("2M-48-bits.json", "costs/lab-vfio.bills/2M-48-bits.json"),
     (
         "dom0.xentrace",
-        "crates/traces/tests/data/xentrace-unmap.bin",
+        "crates/xentrace/tests/data/xentrace-unmap.bin",
     ),
-    ("vm.data", "crates/traces/tests/data/kvm-zstd.perf.data"),
+    ("vm.data", "crates/captures/tests/data/kvm-zstd.perf.data"),
     (
         "kvm_stat.csv",
-        "crates/traces/tests/data/counters/kvm_stat-l-c.csv",
+        "crates/captures/tests/data/counters/kvm_stat-l-c.csv",
     ),
     (
         "exits.txt",
-        "crates/traces/tests/data/reports/perf-kvm-vmexit.txt",
+        "crates/captures/tests/data/reports/perf-kvm-vmexit.txt",
     ),
     ("this-host.toml", "costs/x86-256-core.toml"),
 ];
 
-/// What a make that runs this test hands down to its children.
-const OF_OUTER_MAKE: [&str; 3] = ["MAKEFLAGS", "MAKELEVEL", "MFLAGS"];
+/// Variables that a make which runs this test hands down to its children.
+const MAKE_VARIABLES: [&str; 3] = ["MAKEFLAGS", "MAKELEVEL", "MFLAGS"];
 
 pub(crate) struct Scratch {
     folder: tempfile::TempDir,
@@ -85,7 +85,7 @@ impl Scratch {
     ) -> Result<Output, Failed> {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut shell = Command::new("sh");
-        for variable in OF_OUTER_MAKE {
+        for variable in MAKE_VARIABLES {
             shell.env_remove(variable);
         }
         shell.args(["-e", "-c", script]).current_dir(folder);

@@ -8,7 +8,7 @@ use super::kernel_tree;
 use super::page::{Fence, Page, root};
 use super::scratch::Scratch;
 
-/// Where a snippet runs.
+/// Place where a snippet runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// In a scratch folder, anywhere.
@@ -43,7 +43,7 @@ impl Snippet {
                 // Python's are run by the package's tests.
                 ["sh", "gate" | "guest"]
                 | ["sh", "guest", "counted" | "flushes"]
-                | ["text" | "toml" | "json" | "python"] => {}
+                | ["text" | "toml" | "yaml" | "json" | "python"] => {}
                 ["sh", words @ ..] => snippets.push(Self::new(&page.path, &fence, words)?),
                 ["text", "output"] => {
                     let before = snippets

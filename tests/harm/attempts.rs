@@ -1,9 +1,11 @@
-//! Attempts at runs, and what came of them.
+//! Attempts at harming runs, and their results.
 
 use std::collections::BTreeMap;
 
+use pagetoll_test_support::strays;
+
 use crate::run::{Run, Runs};
-use crate::surroundings::{State, Violations, strays};
+use crate::surroundings::{State, VANISH, Violations};
 
 /// Whole runs and their figures are compared once after so many, and at the end.
 const PERIOD: u64 = 250;
@@ -13,18 +15,18 @@ const FEWEST: u32 = 8;
 /// Progress is printed after so many.
 const PROGRESS: u64 = 25;
 
-/// How often a harm is done, and in which order.
+/// Number and order of attempts.
 pub(crate) struct Attempts {
     pub(crate) name: &'static str,
     pub(crate) times: u64,
     pub(crate) seed: u64,
 }
 
-/// What came of one.
+/// Result of an attempt.
 pub(crate) struct Attempt {
-    /// It took place while the run was at work.
+    /// True if it took place while the run was at work.
     pub(crate) hit: bool,
-    /// What the run itself did wrong.
+    /// Failure of the run itself.
     pub(crate) wrong: Option<String>,
 }
 
@@ -42,11 +44,12 @@ impl Attempts {
         let mut since = Vec::new();
         for (number, (run, harm)) in (1..=self.times).zip(planned) {
             run.prepare();
-            let state = State::of(run);
+            let state = State::new(run);
             let attempt = attempt(run, harm);
             counts.entry(run.name).or_default().count(attempt.hit);
             violations.add(number, run.name, attempt.wrong);
-            violations.add(number, run.name, strays());
+            let left = strays(VANISH).into_iter();
+            violations.add(number, run.name, left.map(|left| format!("{left} is left")));
             violations.add(number, run.name, state.violated());
             if number % PROGRESS == 0 {
                 println!("{number} {}: {} violations", self.name, violations.len());
@@ -75,7 +78,7 @@ impl Attempts {
     }
 }
 
-/// How the attempts at a kind of run went.
+/// Attempts at a kind of run that hit and missed it.
 #[derive(Clone, Copy, Default)]
 struct Count {
     hit: u32,

@@ -13,7 +13,7 @@ use std::{fs, iter};
 use pagetoll_test_support::skipped_test;
 
 use crate::attempts::{Attempt, Attempts};
-use crate::run::{Ended, Run, Runs, bounded};
+use crate::run::{Run, RunEnd, Runs, bounded};
 use crate::surroundings::Violations;
 
 /// A call, and how it fails on a machine that is at fault.
@@ -38,12 +38,13 @@ const FAULTS: [(&str, &[&str]); 19] = [
     ("userfaultfd", &["EMFILE"]),
     ("ioctl", &["EIO", "EINTR"]),
 ];
-/// What pagetoll exits with: docs/ci.md. A program that cannot be loaded is not pagetoll yet.
+/// Exit codes of pagetoll: docs/ci.md. A program that cannot be loaded is not pagetoll yet.
 const EXIT_CODES: [i32; 6] = [0, 1, 2, 3, 4, LOADER];
 const LOADER: i32 = 127;
-/// What takes no longer is quick, also on a busy machine.
+/// Time limit of a quick run, also on a busy machine.
 const QUICK: Duration = Duration::from_secs(3);
-/// Each of so many calls of one name fails; after those, each that comes twice as late as the last one that did.
+/// Number of first calls of each name that fail; after those, calls fail that come twice as late as the last one that
+/// did.
 const EACH: u64 = 32;
 
 /// Lets calls of the runs fail, in an order that the seed chooses, those of quick runs first; without strace, none.
@@ -57,7 +58,7 @@ pub(crate) fn fail_each(attempts: &Attempts, runs: &Runs) -> Violations {
     }
     let mut planned: Vec<(&Run, Fault)> = Vec::new();
     for run in runs.all.iter().filter(|run| run.is_quick_again()) {
-        let calls = Calls::of(run);
+        let calls = Calls::new(run);
         let before = planned.len();
         planned.extend(calls.faults().map(|fault| (run, fault)));
         println!(
@@ -76,20 +77,20 @@ pub(crate) fn fail_each(attempts: &Attempts, runs: &Runs) -> Violations {
 struct Fault {
     call: &'static str,
     error: &'static str,
-    /// Of the calls of one name in a thread, the first is 1.
+    /// Number of the call among those of its name in a thread, from 1.
     when: u64,
 }
 
-/// How often a run makes each call.
+/// Number of a run's calls.
 struct Calls {
-    /// In the thread that makes the most.
+    /// Calls of a name in the thread that makes the most.
     most: HashMap<String, u64>,
-    /// Of all names in all threads.
+    /// Calls of all names in all threads.
     total: usize,
 }
 
 impl Calls {
-    fn of(run: &Run) -> Self {
+    fn new(run: &Run) -> Self {
         let log = tempfile::NamedTempFile::new().unwrap();
         let names: Vec<_> = FAULTS.iter().map(|(call, _)| *call).collect();
         let ended = traced(
@@ -105,7 +106,7 @@ impl Calls {
         Self::in_log(&fs::read_to_string(log.path()).unwrap())
     }
 
-    /// Of `THREAD CALL(ARGUMENTS) = RESULT`; signals and the second halves of interrupted lines name no call.
+    /// Counts lines `THREAD CALL(ARGUMENTS) = RESULT`; signals and the second halves of interrupted lines name no call.
     fn in_log(log: &str) -> Self {
         let mut of_thread: HashMap<(&str, &str), u64> = HashMap::new();
         let call = |line| {
@@ -158,8 +159,8 @@ fn fail(run: &Run, fault: Fault) -> Attempt {
     let heard = !failed().any(|line| line.contains(" write(2, "));
     let wrong = match ended {
         None => Some("is not at its end".to_owned()),
-        Some(Ended { status, .. }) if status.success() && failed().any(is_of_an_eventfd) => None,
-        Some(Ended { status, said }) => wrong(run, status, heard.then_some(said.as_str())),
+        Some(RunEnd { status, .. }) if status.success() && failed().any(is_of_an_eventfd) => None,
+        Some(RunEnd { status, said }) => wrong(run, status, heard.then_some(said.as_str())),
     };
     Attempt {
         hit: failed().next().is_some(),
@@ -173,7 +174,7 @@ fn is_of_an_eventfd(line: &str) -> bool {
     line.contains(r#" write("#) && line.contains(r#""\1\0\0\0\0\0\0\0", 8)"#)
 }
 
-/// What is wrong with an end, where what the run said was heard or not.
+/// Problem of an end; `said` is the run's stderr, where it was heard.
 fn wrong(run: &Run, status: ExitStatus, said: Option<&str>) -> Option<String> {
     match status.code() {
         Some(0) => run.other_figures(),
@@ -186,7 +187,7 @@ fn wrong(run: &Run, status: ExitStatus, said: Option<&str>) -> Option<String> {
     }
 }
 
-fn traced(run: &Run, log: &Path, options: &[&str]) -> Option<Ended> {
+fn traced(run: &Run, log: &Path, options: &[&str]) -> Option<RunEnd> {
     bounded(run.below("strace", |strace| {
         strace
             .args(["-f", "-qq", "--seccomp-bpf", "-o"])

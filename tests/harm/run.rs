@@ -11,23 +11,23 @@ use pagetoll_test_support::skipped_test;
 use serde_json::Value;
 
 const PAGETOLL: &str = env!("CARGO_BIN_EXE_pagetoll");
-/// How long a run may take, also below strace. Assumed: ten times a boot's time.
+/// Time limit of a run, also below strace. Assumed: ten times a boot's time.
 const LIMIT: Duration = Duration::from_secs(300);
 /// A longer run is killed within its beginning: that is where files are made.
 const LONGEST: Duration = Duration::from_secs(4);
-/// How long it takes to save a guest.
+/// Time of saving a guest.
 const SAVING: Duration = Duration::from_secs(1);
 
-/// What a run does when it is left alone.
+/// End of a run that is left alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// It ends with counted or modelled figures, the same to the digit each time.
+    /// Counted or modelled figures, equal to the digit each time.
     Repeats,
-    /// As that, after its guests were booted and saved. It has a cache to itself.
+    /// Counted or modelled figures, after its guests were booted and saved. It has a cache to itself.
     Saves,
-    /// It ends with measured figures.
+    /// Measured figures.
     Varies,
-    /// It takes many minutes: it is never left alone, and has a cache to itself.
+    /// Not compared: it takes many minutes, is never left alone, and has a cache to itself.
     TooFar,
 }
 
@@ -38,10 +38,10 @@ pub(crate) struct Run {
     pub(crate) output: PathBuf,
     pub(crate) cache: PathBuf,
     temporary: PathBuf,
-    /// How long its work took once it had [begun](Self::begin), at most [`LONGEST`].
+    /// Time of its work once it had [begun](Self::begin), at most [`LONGEST`].
     pub(crate) length: Duration,
     ending: Ending,
-    /// The rows of its first bill.
+    /// Rows of its first bill.
     figures: Option<Value>,
 }
 
@@ -64,7 +64,7 @@ impl Runs {
         let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bill.json");
         let trace = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../traces/tests/data/xentrace-all.bin"
+            "/../xentrace/tests/data/xentrace-all.bin"
         );
         runs.add("sim", "bill unmap --on sim --pages 65536", Ending::Repeats);
         runs.add(
@@ -132,7 +132,7 @@ impl Runs {
         self.all.push(run);
     }
 
-    /// What is left half made in a cache or in the folder for temporary files, after runs that ended by themselves.
+    /// Unfinished files in a cache or in the folder for temporary files, after runs that ended by themselves.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let caches = self.all.iter().map(|run| run.cache.join("tmp"));
         let folders = caches.chain(self.all.iter().map(|run| run.temporary.clone()));
@@ -146,14 +146,14 @@ fn names(list: String) -> BTreeSet<String> {
     list.split(',').map(str::to_owned).collect()
 }
 
-/// How a command ended, and what it wrote to stderr.
-pub(crate) struct Ended {
+/// Exit status and stderr of a command.
+pub(crate) struct RunEnd {
     pub(crate) status: ExitStatus,
     pub(crate) said: String,
 }
 
-/// Runs it; `None` when it had to be killed. What it started is left to [`strays`](crate::surroundings::strays).
-pub(crate) fn bounded(mut command: Command) -> Option<Ended> {
+/// Runs it; `None` when it had to be killed. What it started is left to [`strays`](pagetoll_test_support::strays).
+pub(crate) fn bounded(mut command: Command) -> Option<RunEnd> {
     let said = tempfile::NamedTempFile::new().unwrap();
     let mut child = command.stderr(said.reopen().unwrap()).spawn().unwrap();
     let began = Instant::now();
@@ -169,7 +169,7 @@ pub(crate) fn bounded(mut command: Command) -> Option<Ended> {
         }
     };
     let said = fs::read_to_string(said.path()).unwrap();
-    Some(Ended { status, said })
+    Some(RunEnd { status, said })
 }
 
 pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
@@ -182,7 +182,7 @@ impl Run {
         self.with_arguments(Command::new(PAGETOLL))
     }
 
-    /// As the arguments of another program, which gets its own options first.
+    /// Command line of another program that runs it, with that program's options first.
     pub(crate) fn below(&self, program: &str, options: impl FnOnce(&mut Command)) -> Command {
         let mut command = Command::new(program);
         options(&mut command);
@@ -216,12 +216,12 @@ impl Run {
         }
     }
 
-    /// Whether it ever ends by itself.
+    /// True if it ever ends by itself.
     pub(crate) fn ends(&self) -> bool {
         self.ending != Ending::TooFar
     }
 
-    /// Whether its calls can be made to fail one by one: not where each time takes a boot.
+    /// True if its calls can be made to fail one by one: not where each time takes a boot.
     pub(crate) fn is_quick_again(&self) -> bool {
         matches!(self.ending, Ending::Repeats | Ending::Varies)
     }
@@ -245,7 +245,7 @@ impl Run {
         child
     }
 
-    /// Whether a snapshot is in the making.
+    /// True while a snapshot is in the making.
     fn is_saving(&self) -> bool {
         let runs = entries(&self.cache.join("tmp")).into_iter();
         let mut drafts = runs.flat_map(|run| entries(&run));
@@ -268,7 +268,7 @@ impl Run {
         bill.get("rows").cloned()
     }
 
-    /// Whether the figures of its last bill are not those of its first, where figures repeat.
+    /// A problem if the figures of its last bill differ from those of its first, where figures repeat.
     pub(crate) fn other_figures(&self) -> Option<String> {
         let other = self.ending == Ending::Repeats && self.last_figures() != self.figures;
         other.then(|| "its figures are others".to_owned())

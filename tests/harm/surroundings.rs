@@ -1,21 +1,19 @@
-//! What a run that came to harm could leave or spoil: processes, files, cache entries, hugepages, mounts.
+//! Traces that a harmed run could leave: processes, files, cache entries, hugepages, mounts.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::Pid;
 use serde_json::Value;
 
 use crate::run::{Run, Runs, entries};
 
-/// How long killed processes may take to disappear on a busy machine.
-const VANISH: Duration = Duration::from_secs(5);
+/// Time limit for killed processes to disappear on a busy machine.
+pub(crate) const VANISH: Duration = Duration::from_secs(5);
 
-/// What was wrong, with the number of the attempt after which it was seen.
+/// Problems, with the number of the attempt after which each was seen.
 #[derive(Default)]
 pub(crate) struct Violations(Vec<String>);
 
@@ -28,7 +26,7 @@ impl Violations {
         }
     }
 
-    /// What the next runs of those that were harmed, and all their caches, show.
+    /// Adds problems of the next runs of those that were harmed, and of all caches.
     pub(crate) fn add_next_runs<'a>(
         &mut self,
         number: u64,
@@ -51,54 +49,7 @@ impl Violations {
     }
 }
 
-/// Makes every orphan among this process's descendants its child, so that none escapes [`strays`].
-pub(crate) fn become_subreaper() {
-    let own = rustix::process::getpid();
-    rustix::process::set_child_subreaper(Some(own)).unwrap();
-}
-
-/// Processes that outlived the run that was killed; they are ended, so that they hold no lock that the next one needs.
-pub(crate) fn strays() -> Vec<String> {
-    let mut found = Vec::new();
-    let mut began = Instant::now();
-    loop {
-        reap();
-        let left = children();
-        if left.is_empty() {
-            return found;
-        }
-        if began.elapsed() > VANISH {
-            // Their children are next.
-            for (process, name) in left {
-                found.push(format!("process {process} {name} is left"));
-                let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
-            }
-            began = Instant::now();
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn reap() {
-    while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
-}
-
-/// The processes whose parent this one is, and their names.
-fn children() -> Vec<(Pid, String)> {
-    let own = std::process::id().to_string();
-    let child = |path: PathBuf| {
-        let stat = fs::read_to_string(path.join("stat")).ok()?;
-        let (process, rest) = stat.split_once(" (")?;
-        let (name, fields) = rest.rsplit_once(") ")?;
-        let parent = fields.split(' ').nth(1)?;
-        let process = Pid::from_raw(process.parse().ok()?)?;
-        (parent == own).then(|| (process, name.to_owned()))
-    };
-    let all = entries(Path::new("/proc"));
-    all.into_iter().filter_map(child).collect()
-}
-
-/// What must be the same afterwards.
+/// State that must not change.
 pub(crate) struct State<'a> {
     run: &'a Run,
     entries: BTreeMap<PathBuf, Entry>,
@@ -115,7 +66,7 @@ struct Entry {
 }
 
 impl<'a> State<'a> {
-    pub(crate) fn of(run: &'a Run) -> Self {
+    pub(crate) fn new(run: &'a Run) -> Self {
         Self {
             run,
             entries: cached(&run.cache),

@@ -74,9 +74,9 @@ pub(crate) fn no_qemu(bench: &Bench) -> Result<(), Failed> {
 }
 
 /// Unmounts and removes.
-struct Mounted<'a>(&'a Path);
+struct Mount<'a>(&'a Path);
 
-impl Drop for Mounted<'_> {
+impl Drop for Mount<'_> {
     fn drop(&mut self) {
         let unmounted = Command::new("umount").arg(self.0).status();
         assert!(
@@ -101,7 +101,7 @@ pub(crate) fn full_disk(bench: &Bench) -> Result<(), Failed> {
         );
         return Ok(());
     }
-    let _mounted = Mounted(&disk);
+    let _mounted = Mount(&disk);
     let cache = disk.join("cache");
     let mut command = bench.small_bill(&[]);
     command.env("PAGETOLL_CACHE", &cache);

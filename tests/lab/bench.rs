@@ -1,4 +1,4 @@
-//! What every test needs: the program, a cache, and a look at what is left behind.
+//! Fixture of every test: the program, a cache, and checks of leftovers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
 use pagetoll_host::cache::Cache;
 use pagetoll_host::tools::{self, Images};
-use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::{self, KernelImage};
-use pagetoll_images::xen;
+use pagetoll_images::kernel::KernelImage;
 use pagetoll_test_support::skipped_test;
 
-/// How long anything that should happen at once may take on a busy machine.
+use crate::debian;
+
+/// Time limit of anything that should happen at once, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 /// A cache that is filled, and the images in it.
@@ -33,7 +33,7 @@ fn cache_root() -> PathBuf {
     std::env::var_os("PAGETOLL_CACHE").map_or_else(below_target, PathBuf::from)
 }
 
-/// Why no guest can be booted here, if none can.
+/// Reason why no guest can be booted here.
 pub(crate) fn what_is_missing() -> Result<(), String> {
     tools::check_lab(Arch::X86_64, Images::Debian).map_err(|error| error.to_string())?;
     Bench::open()
@@ -41,7 +41,7 @@ pub(crate) fn what_is_missing() -> Result<(), String> {
         .map_err(|failed| failed.message().unwrap_or("no images").to_owned())
 }
 
-/// Whether the host cannot run machines with a processor, which is said.
+/// True if the host cannot run machines with a processor; reports the test as skipped.
 pub(crate) fn lacks(test: &str, arch: Arch) -> bool {
     let lacking = tools::check_lab(arch, Images::Debian).err();
     if let Some(missing) = &lacking {
@@ -55,14 +55,7 @@ impl Bench {
     pub(crate) fn open() -> Result<Self, Failed> {
         let stop = Stop::new();
         let cache = Cache::open_at(&cache_root(), &stop)?;
-        let kernel = kernel::obtain(
-            &"debian".parse()?,
-            Arch::X86_64,
-            &cache,
-            Freshness::Cached,
-            &stop,
-        )?;
-        let xen = xen::obtain(&"debian".parse()?, &cache, Freshness::Cached, &stop)?.elf;
+        let (kernel, xen) = debian::obtain(&cache, &stop)?;
         let folder = tempfile::tempdir()?;
         Ok(Self {
             cache: cache.root().to_path_buf(),
@@ -166,7 +159,7 @@ pub(crate) fn wait_until(what: &str, done: impl Fn() -> bool) -> Result<(), Fail
     let began = Instant::now();
     while !done() {
         if began.elapsed() > SOON {
-            return Err(format!("waited {} s in vain: {what}", SOON.as_secs()).into());
+            return Err(format!("timed out after {} s: {what}", SOON.as_secs()).into());
         }
         thread::sleep(Duration::from_millis(20));
     }

@@ -543,7 +543,7 @@ fn with_lock_profiles(bench: &Bench) -> Result<XenSource, Failed> {
         progress: &Quiet,
     };
     let flavour = hypervisor::Flavour::LockProfile;
-    let none = Spec::of_xen("none")?;
+    let none = Spec::xen("none")?;
     let built = hypervisor::build(&none, flavour, Freshness::Cached, &surroundings)?;
     Ok(XenSource::Built(Box::new(built)))
 }

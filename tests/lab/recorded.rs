@@ -1,4 +1,4 @@
-//! What was recorded of one munmap, by Xen and by perf in its guest at once, says what the bill says.
+//! Recordings of one munmap, by Xen and by perf in its guest at once, agree with the bill.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::inside::{DOM0, Machine, inside};
 
 const PERF: &str = "/usr/bin/perf";
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
-/// How addresses of the kernel begin.
+/// Prefix of kernel addresses.
 const KERNEL: &str = "0xffff";
 const BILL: &str = include_str!("../../docs/bill.json");
 /// Hypercalls a page, between a bill and a recorded workload.
@@ -48,15 +48,15 @@ fn perf() -> Result<Vec<(String, PathBuf)>, Failed> {
     Ok(own.into_iter().chain(libraries).collect())
 }
 
-/// What both recorded of a workload of so many pages.
-struct Recorded {
+/// Recordings of a workload of so many pages.
+struct Recording {
     pages: f64,
     xen: Value,
     perf: Value,
 }
 
-impl Recorded {
-    fn of(bench: &Bench, files: &[(String, PathBuf)], pages: u32) -> Result<Self, Failed> {
+impl Recording {
+    fn new(bench: &Bench, files: &[(String, PathBuf)], pages: u32) -> Result<Self, Failed> {
         let command = format!(
             "/ld.so --library-path / /perf record -q -B -N -a -m 4M -o /guest.data -e xen:* -- /unmap {pages}"
         );
@@ -127,7 +127,7 @@ fn items<'a>(capture: &'a Value, party: &'a str, name: &'a str) -> impl Iterator
     items.filter(move |item| item["name"] == name)
 }
 
-/// Of two runs, what the pages alone cost: all else, perf's start above all, is in both.
+/// Difference of two runs: the cost of the pages alone. All else, perf's start above all, is in both.
 pub(crate) fn unmapped(bench: &Bench) -> Result<(), Failed> {
     if !Path::new(PERF).exists() {
         skipped_test(
@@ -138,8 +138,8 @@ pub(crate) fn unmapped(bench: &Bench) -> Result<(), Failed> {
     }
     let mut files = perf()?;
     files.push(("unmap".to_owned(), workload(bench)?));
-    let few = Recorded::of(bench, &files, 2048)?;
-    let many = Recorded::of(bench, &files, 6144)?;
+    let few = Recording::new(bench, &files, 2048)?;
+    let many = Recording::new(bench, &files, 6144)?;
     let pages = many.pages - few.pages;
     for recorded in [&few, &many] {
         let (of_workload, _) = recorded.faults();
@@ -148,7 +148,7 @@ pub(crate) fn unmapped(bench: &Bench) -> Result<(), Failed> {
             format!("{of_workload} faults of {}", recorded.pages),
         )?;
     }
-    let set = |of: &Recorded| Recorded::counts(&of.perf, "unmap ", "SetPte");
+    let set = |of: &Recording| Recording::counts(&of.perf, "unmap ", "SetPte");
     let set = set(&many) - set(&few);
     ensure(
         set == pages,
@@ -158,7 +158,7 @@ pub(crate) fn unmapped(bench: &Bench) -> Result<(), Failed> {
     // Each page that perf faults in is unmapped as well.
     let of_perf = many.faults().1 - few.faults().1;
     let of_pages = |name| {
-        let count = |of: &Recorded| Recorded::counts(&of.xen, "", name);
+        let count = |of: &Recording| Recording::counts(&of.xen, "", name);
         count(&many) - count(&few) - of_perf
     };
     let trapped = of_pages("ptwr");
@@ -178,13 +178,13 @@ pub(crate) fn unmapped(bench: &Bench) -> Result<(), Failed> {
     )
 }
 
-/// What writing to a page and unmapping it costs.
-struct Billed {
+/// Bill of writing to a page and unmapping it.
+struct UnmapBill {
     traps: f64,
     updates: f64,
 }
 
-fn billed() -> Result<Billed, Failed> {
+fn billed() -> Result<UnmapBill, Failed> {
     let bill: Bill = serde_json::from_str(BILL)?;
     let crossings = |operation, name: &str| {
         let mut rows = bill.rows.iter();
@@ -193,7 +193,7 @@ fn billed() -> Result<Billed, Failed> {
         let counted = row.and_then(|row| row.crossings()?.by_kind.get(name).copied());
         counted.unwrap_or(0.0)
     };
-    Ok(Billed {
+    Ok(UnmapBill {
         traps: crossings(Operation::MunmapWritten, "ptwr"),
         updates: crossings(Operation::TouchWritten, "mmu_update")
             + crossings(Operation::MunmapWritten, "mmu_update"),

@@ -17,7 +17,7 @@ fn bill_of(bench: &Bench, route: &str) -> Result<Bill, Failed> {
     Ok(bill)
 }
 
-/// What holds of every bill: both runs count the same, tolls sum to the cost, and every check passed.
+/// Checks that hold for every bill: both runs count the same, tolls sum to the cost, and every check passed.
 fn must_be_sound(bill: &Bill) -> Result<(), Failed> {
     for row in bill.rows.iter().filter(|row| !is_refused(row)) {
         let name = &row.key;
@@ -48,7 +48,7 @@ fn must_be_sound(bill: &Bill) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What a Xen of Debian's answers for a 32-bit guest.
+/// True for the row of a 32-bit guest that Debian's Xen refuses.
 fn is_refused(row: &Row) -> bool {
     let why = row.why_unavailable().unwrap_or_default();
     row.key.system == System::XenPv32Dom0 && why.contains("CONFIG_PV32")
@@ -73,7 +73,7 @@ fn must_cost_less(bill: &Bill, after: &RowKey, before: &RowKey) -> Result<(), Fa
     ensure(now < then, format!("{before}: {then:?}, then {now:?}"))
 }
 
-/// What was written is there; a trap each way or a hypercall each way, and the hypercall costs less.
+/// Checks that the written entries are there, by a trap or a hypercall each, and that the hypercall costs less.
 pub(crate) fn fault(bench: &Bench) -> Result<(), Failed> {
     let bill = bill_of(bench, "fault")?;
     let [emulate, hypercall] =
@@ -87,7 +87,7 @@ pub(crate) fn fault(bench: &Bench) -> Result<(), Failed> {
     two_traps_are_one_hypercall(bill)
 }
 
-/// Of a 32-bit guest, whose Xen is built from Debian's source where this machine can do that.
+/// Checks a 32-bit guest, whose Xen is built from Debian's source where this machine can do that.
 fn two_traps_are_one_hypercall(mut bill: Bill) -> Result<(), Failed> {
     bill.rows
         .retain(|row| row.key.system == System::XenPv32Dom0);
@@ -134,7 +134,7 @@ pub(crate) fn switch(bench: &Bench) -> Result<(), Failed> {
     ensure(always >= 1.0 && if_changed == 0.0, what)
 }
 
-/// Nothing pending costs no crossing; an event that is pending is delivered by either mechanism.
+/// Checks that nothing pending costs no crossing, and that either mechanism delivers a pending event.
 pub(crate) fn irq(bench: &Bench) -> Result<(), Failed> {
     let bill = bill_of(bench, "irq")?;
     let [always, if_pending] =

@@ -64,7 +64,7 @@ pub(crate) fn while_fetching(bench: &Bench) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Whether SIGHUP was ignored when this test was started, as under nohup; the program keeps it ignored.
+/// True if SIGHUP was ignored when this test was started, as under nohup; the program keeps it ignored.
 fn hang_ups_are_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -119,7 +119,7 @@ fn qemu_of_two(bench: &Bench) -> Option<Pid> {
     Pid::from_raw(pid)
 }
 
-/// Where QEMU runs a thread for each vCPU it crashes now and then.
+/// Kills a QEMU with a thread for each vCPU, which crashes now and then: the boot is repeated.
 pub(crate) fn crashed(bench: &Bench) -> Result<(), Failed> {
     let mut child = bench
         .small_bill(&[])

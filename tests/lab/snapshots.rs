@@ -1,7 +1,7 @@
 //! Guests that are restored, and counts that are kept, beside guests that are booted.
 
 use libtest_mimic::Failed;
-use pagetoll_bill::{Bill, Row};
+use pagetoll_bill::{Bill, Check, Row, Verdict};
 
 use crate::bench::{Bench, ensure, must_succeed};
 
@@ -15,20 +15,20 @@ const ORDERS: [&str; 7] = [
     "demand --on lab --pages 512 --batch 1",
     "pin --pages 512 --folio 4K,2M",
 ];
-/// What -vv says of a guest that was not booted.
+/// Message of -vv for a guest that was not booted.
 const RESTORED: &str = "restored from a snapshot";
 
 /// A bill, and how many guests were restored for it.
-struct Billed {
+struct RestoredBill {
     bill: Bill,
     restored: usize,
 }
 
-fn billed(bench: &Bench, order: &str, start: Option<&str>) -> Result<Billed, Failed> {
+fn billed(bench: &Bench, order: &str, start: Option<&str>) -> Result<RestoredBill, Failed> {
     let words = ["-vv", "bill"].into_iter().chain(order.split(' '));
     let words = words.chain(start).chain(["--format", "json"]);
     let output = must_succeed(bench.pagetoll(&words.collect::<Vec<_>>()))?;
-    Ok(Billed {
+    Ok(RestoredBill {
         bill: serde_json::from_slice(&output.stdout)?,
         restored: String::from_utf8_lossy(&output.stderr)
             .matches(RESTORED)
@@ -36,7 +36,7 @@ fn billed(bench: &Bench, order: &str, start: Option<&str>) -> Result<Billed, Fai
     })
 }
 
-/// To the last digit. Races are drawn anew.
+/// Compares to the last digit. Verdicts of races are not counts.
 fn count_alike(one: &Bill, other: &Bill) -> Result<(), Failed> {
     let counted = |row: &Row| {
         let (cost, crossings, tolls) = (row.cost(), row.crossings(), row.tolls());
@@ -53,27 +53,39 @@ fn count_alike(one: &Bill, other: &Bill) -> Result<(), Failed> {
 }
 
 /// Counts as `booted` has it, and gives how many guests were restored for it.
-fn counted_anew(bench: &Bench, order: &str, booted: &Bill) -> Result<usize, Failed> {
-    let Billed { bill, restored } = billed(bench, order, Some("--fresh"))?;
+fn counted_fresh(bench: &Bench, order: &str, booted: &Bill) -> Result<usize, Failed> {
+    let RestoredBill { bill, restored } = billed(bench, order, Some("--fresh"))?;
     count_alike(booted, &bill)?;
     let counted = bill.provenance.inputs.counted;
     ensure(counted.is_none(), format!("{order}: --fresh did not count"))?;
     Ok(restored)
 }
 
+fn races(bill: &Bill) -> impl Iterator<Item = &Check> {
+    let checks = bill.rows.iter().flat_map(|row| &row.checks);
+    checks.filter(|check| check.is_race())
+}
+
 pub(crate) fn count_as_booted(bench: &Bench) -> Result<(), Failed> {
     for order in ORDERS {
         let booted = billed(bench, order, Some("--cold"))?;
         ensure(booted.restored == 0, format!("{order}: --cold restored"))?;
-        if counted_anew(bench, order, &booted.bill)? == 0 {
+        if counted_fresh(bench, order, &booted.bill)? == 0 {
             // It has left the snapshots.
-            let restored = counted_anew(bench, order, &booted.bill)?;
+            let restored = counted_fresh(bench, order, &booted.bill)?;
             ensure(restored > 0, format!("{order}: booted"))?;
         }
         let kept = billed(bench, order, None)?.bill;
         count_alike(&booted.bill, &kept)?;
-        let counted = kept.provenance.inputs.counted;
+        let counted = &kept.provenance.inputs.counted;
         ensure(counted.is_some(), format!("{order}: counted again"))?;
+        let is_conclusive = |check: &&Check| check.verdict != Verdict::Inconclusive;
+        let raced_again = races(&kept).filter(|check| check.kept.is_none()).count();
+        let kept_before = races(&booted.bill).all(|check| is_conclusive(&check));
+        ensure(
+            !kept_before || raced_again == 0,
+            format!("{order}: raced again"),
+        )?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a rule says of a capture or a host.
+//! Advice: a rule that applies to a capture or a host.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use crate::rule::{Gain, Rule};
 pub struct Advice<'r> {
     /// The rule's name.
     pub rule: &'r str,
-    /// What is the matter.
+    /// The problem, in one line.
     pub title: &'r str,
-    /// Whom it is about.
+    /// Capture, party or host that the rule applies to.
     pub subject: Subject,
     /// The figures that fired it: one for each condition. None of a host, of which nothing was counted.
     pub found: Vec<Figure>,
@@ -24,14 +24,14 @@ pub struct Advice<'r> {
     /// Requirements of which a capture does not say whether they are met: it holds provided they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub provided: Vec<String>,
-    /// How to record what shows whether it applies.
+    /// Command that records what the rule needs to be decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<&'r str>,
-    /// What to do.
+    /// Remedy.
     pub act: &'r str,
-    /// When that is wrong or gives less.
+    /// Cases in which the remedy is wrong or gives less.
     pub not_when: &'r str,
-    /// What it gives, by which bill.
+    /// Measured gain, with its bill.
     pub gain: &'r Gain,
 }
 

@@ -1,8 +1,8 @@
-//! What a rule counts in a capture: the whole language of conditions, and the one place where it is evaluated.
+//! Conditions on the counts of a capture: the whole language, and its evaluation.
 
 use std::fmt;
 
-use pagetoll_observe::{Item, Party, total};
+use pagetoll_captures::{Item, Party, total};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -12,12 +12,12 @@ use crate::selector::Selector;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Condition {
-    /// Which items.
+    /// Selected items.
     pub count: Selector,
-    /// What of them.
+    /// Quantity summed over them.
     #[serde(default)]
     pub of: Measure,
-    /// What for each of; absent for the count itself.
+    /// Divisor; absent for the sum itself.
     pub per: Option<Per>,
     /// Holds from this on.
     pub at_least: Option<f64>,
@@ -25,27 +25,27 @@ pub struct Condition {
     pub at_most: Option<f64>,
 }
 
-/// What of an item is counted.
+/// Quantity of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// How often.
+    /// Events.
     #[default]
     Count,
     /// Pages of 4 KiB.
     Pages,
-    /// How often the page followed the one before.
+    /// Pages that followed the page before.
     Adjacent,
-    /// How many vCPUs or threads have such items.
+    /// vCPUs or threads with such items.
     Parties,
 }
 
-/// What a count is divided by.
+/// Divisor of a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Per {
     /// The work of the capture, as its observation names it.
     Unit,
-    /// How often something else happened.
+    /// Number of other events.
     Count(Selector),
 }
 
@@ -59,20 +59,20 @@ impl<'de> Deserialize<'de> for Per {
     }
 }
 
-/// What was counted for a condition that holds.
+/// Counts behind a condition that holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// The items, such as `traps/ptwr`.
     pub what: String,
-    /// How many.
+    /// Sum of the quantity.
     pub count: u64,
-    /// What for each of.
+    /// Name of the divisor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per: Option<String>,
-    /// How many of that.
+    /// Value of the divisor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<u64>,
-    /// What the bounds were compared with.
+    /// Value that was compared with the bounds: count, or count per divisor.
     pub figure: f64,
 }
 
@@ -86,7 +86,8 @@ impl fmt::Display for Figure {
 }
 
 impl Condition {
-    /// Its figure over these parties, where it is within the bounds. Nothing is at least something of nothing.
+    /// Figure over these parties, if it is within the bounds. A condition with a lower bound never holds without a
+    /// count.
     #[must_use]
     pub fn holds(&self, parties: &[Party]) -> Option<Figure> {
         let count = self.of.sum(&self.count, parties);
@@ -129,10 +130,10 @@ impl fmt::Display for Condition {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-fn ratio(count: u64, of: Option<u64>) -> Option<f64> {
-    match of {
+fn ratio(count: u64, divisor: Option<u64>) -> Option<f64> {
+    match divisor {
         Some(0) => None,
-        Some(of) => Some(count as f64 / of as f64),
+        Some(divisor) => Some(count as f64 / divisor as f64),
         None => Some(count as f64),
     }
 }
@@ -165,7 +166,7 @@ impl Measure {
 }
 
 impl Per {
-    /// What it is called, and how many there are; `None` where no work was counted.
+    /// Name and value of the divisor; `None` where no work was counted.
     fn sum(&self, parties: &[Party]) -> Option<(String, u64)> {
         match self {
             Self::Unit => {
@@ -182,7 +183,7 @@ impl Per {
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_observe::{Group, Unit};
+    use pagetoll_captures::{Group, Unit};
 
     use super::*;
 

@@ -1,33 +1,33 @@
-//! What is known of a machine, and what a rule requires of it.
+//! Properties of a machine, and requirements of rules on them.
 
 mod kernel;
 mod requirements;
 
 use pagetoll_bill::Arch;
-use pagetoll_observe::Capture;
+use pagetoll_captures::Capture;
 use serde::{Deserialize, Serialize};
 
 pub use kernel::{Kernel, Version};
-pub(crate) use requirements::Checked;
+pub(crate) use requirements::RequirementCheck;
 pub use requirements::Requirements;
 
-/// What is known of a machine; `None` where it is not.
+/// Properties of a machine; `None` is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Facts {
-    /// Its kernel.
+    /// Kernel release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<Kernel>,
-    /// Its processor.
+    /// Processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arch: Option<Arch>,
-    /// Which guest of Xen it is.
+    /// Kind of Xen guest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xen: Option<XenGuest>,
-    /// Whether it runs below a hypervisor; of a guest of Xen, whether Xen does.
+    /// Nested virtualisation: the machine, or the Xen that it is a guest of, runs below a hypervisor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nested: Option<bool>,
-    /// How KVM runs.
+    /// Mode of KVM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kvm: Option<KvmMode>,
     /// Transparent huge pages.
@@ -39,25 +39,25 @@ pub struct Facts {
     /// `nx_huge_pages` of module kvm, as it is written there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nx_huge_pages: Option<String>,
-    /// What the kernel says of the CPU's iTLB multihit.
+    /// Text of the kernel on the CPU's iTLB multihit vulnerability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub itlb_multihit: Option<String>,
     /// IOMMU groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iommu_groups: Option<u64>,
-    /// Whether there is `/dev/iommu`.
+    /// `/dev/iommu` exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iommufd: Option<bool>,
-    /// Whether there is userfaultfd.
+    /// userfaultfd is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub userfaultfd: Option<bool>,
 }
 
-/// Which guest of Xen a machine is.
+/// Kind of Xen guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum XenGuest {
-    /// Not one.
+    /// Not a Xen guest.
     None,
     /// The control domain, PV.
     Dom0,
@@ -67,17 +67,17 @@ pub enum XenGuest {
     Hvm,
 }
 
-/// How KVM runs.
+/// Mode of KVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KvmMode {
-    /// There is none.
+    /// No KVM.
     Absent,
-    /// There is one, and no more is known.
+    /// KVM, in an unknown mode.
     Present,
     /// arm64: the kernel at EL1, a part of KVM alone at EL2.
     Nvhe,
-    /// arm64: the same, with guests that the kernel cannot read.
+    /// arm64: `Nvhe`, with guests that the kernel cannot read.
     Protected,
 }
 
@@ -87,16 +87,16 @@ pub enum KvmMode {
 pub enum ThpMode {
     /// For all memory.
     Always,
-    /// Where a process asks for it.
+    /// For memory of processes that request it.
     Madvise,
-    /// Nowhere.
+    /// For no memory.
     Never,
 }
 
 impl Facts {
-    /// What a capture says of the machine that it was recorded on.
+    /// Properties of the machine on which a capture was recorded.
     #[must_use]
-    pub fn of_capture(capture: &Capture) -> Self {
+    pub fn from_capture(capture: &Capture) -> Self {
         Self {
             kernel: capture.kernel.clone().map(Kernel),
             arch: capture.arch.as_deref().and_then(Arch::of_machine),

@@ -6,37 +6,37 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::facts::Requirements;
 
-/// When to do what, and what that gives.
+/// A remedy, its conditions and its gain.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Rule {
     /// The name of its file.
     pub id: String,
-    /// What is the matter.
+    /// The problem, in one line.
     pub title: String,
-    /// Whose items its conditions count.
+    /// Scope of the conditions.
     #[serde(default)]
     pub scope: Scope,
-    /// What a capture has to show, all of it. A rule without any is one of hosts.
+    /// Conditions on a capture, all of which must hold. A rule without any applies to hosts.
     #[serde(default)]
     pub when: Vec<Condition>,
-    /// What the machine has to be that was recorded, or that is looked at.
+    /// Requirements on the recorded machine, or on this host.
     #[serde(default)]
     pub machine: Requirements,
-    /// What else a host has to be for the rule to be of interest before anything was recorded.
+    /// Further requirements on a host, for the rule to be of interest before anything was recorded.
     #[serde(default)]
     pub host: Requirements,
-    /// How to record what shows whether it applies.
+    /// Command that records what the rule needs to be decided.
     pub record: Option<String>,
-    /// What to do.
+    /// Remedy.
     pub act: String,
-    /// When that is wrong or gives less.
+    /// Cases in which the remedy is wrong or gives less.
     pub not_when: String,
-    /// What it gives.
+    /// Gain of the remedy.
     pub gain: Gain,
 }
 
-/// Whose items conditions count.
+/// Parties whose items are counted together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -47,41 +47,41 @@ pub enum Scope {
     Capture,
 }
 
-/// What a bill says of a rule.
+/// Gain of a rule, by a bill.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Gain {
-    /// What a figure is for each of, such as `page-table entry cleared`.
+    /// Unit of work of a figure, such as `page-table entry cleared`.
     pub each: String,
-    /// What is counted: a bill's unit, or what `field` names.
+    /// Unit of the figure: the bill's unit, or that of `field`.
     pub unit: String,
-    /// Where a row of the bill has the figure, as a JSON pointer; absent for its cost.
+    /// JSON pointer of the figure in a row of the bill; absent for the row's cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// How far the figures can be trusted.
+    /// Evidence of the figures.
     pub evidence: Evidence,
-    /// The order that gives them.
+    /// Command that makes the bill.
     pub command: String,
-    /// As it is.
-    pub before: Billed,
-    /// With what the rule says.
-    pub after: Billed,
+    /// Row without the remedy.
+    pub before: BilledRow,
+    /// Row with the remedy.
+    pub after: BilledRow,
 }
 
 /// A figure of a bill that is kept in this repository.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Billed {
+pub struct BilledRow {
     /// The figure, rounded as it is printed.
     pub figure: f64,
     /// The bill's file.
     pub bill: String,
-    /// What the row has that no other of the bill has.
+    /// Keys and values that identify the row in its bill.
     pub row: toml::Table,
 }
 
 impl Gain {
-    /// How many times less.
+    /// Ratio of the figures, before to after.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.before.figure / self.after.figure

@@ -1,11 +1,11 @@
 //! All rules, and how they are tried.
 
-use pagetoll_observe::{Observation, Party};
+use pagetoll_captures::{Observation, Party};
 use thiserror::Error;
 
 use crate::advice::{Advice, Subject};
 use crate::condition::Figure;
-use crate::facts::{Checked, Facts};
+use crate::facts::{Facts, RequirementCheck};
 use crate::rule::{Rule, Scope};
 
 /// The text of each rule, by name.
@@ -46,10 +46,10 @@ pub struct RuleError {
 pub struct Rules(Vec<Rule>);
 
 impl Rules {
-    /// Those that come with pagetoll.
+    /// Rules that are part of pagetoll.
     ///
     /// # Errors
-    /// [`RuleError`]: file, field, value, and what was expected. A test reads them all.
+    /// [`RuleError`]: file, field, value, and expectation. A test reads them all.
     pub fn embedded() -> Result<Self, RuleError> {
         let rules = TEXTS.iter().map(|(file, text)| read(file, text));
         rules.collect::<Result<_, _>>().map(Self)
@@ -60,26 +60,26 @@ impl Rules {
         self.0.iter()
     }
 
-    /// What to do about a capture.
+    /// Advice on a capture.
     #[must_use]
     pub fn on(&self, observation: &Observation) -> Vec<Advice<'_>> {
-        let facts = Facts::of_capture(&observation.capture);
+        let facts = Facts::from_capture(&observation.capture);
         let rules = self.0.iter().filter(|rule| !rule.when.is_empty());
         let advice = rules.filter_map(|rule| {
             let (subject, found) = strongest(rule, &observation.parties)?;
-            settled(rule, subject, found, rule.machine.check(&facts))
+            advice_unless_unmet(rule, subject, found, rule.machine.check(&facts))
         });
         advice.collect()
     }
 
-    /// What applies to a host before anything was recorded: rules of which it meets every requirement.
+    /// Advice on a host before anything was recorded: rules of which it meets every requirement.
     #[must_use]
     pub fn before(&self, facts: &Facts) -> Vec<Advice<'_>> {
         let advice = self.0.iter().filter_map(|rule| {
             let checks = [rule.machine.check(facts), rule.host.check(facts)].concat();
             let is_known = checks.iter().all(|check| check.is_met.is_some());
             (is_known && !checks.is_empty())
-                .then(|| settled(rule, Subject::Host, Vec::new(), checks))?
+                .then(|| advice_unless_unmet(rule, Subject::Host, Vec::new(), checks))?
         });
         advice.collect()
     }
@@ -104,7 +104,7 @@ fn read(file: &'static str, text: &str) -> Result<Rule, RuleError> {
     }
 }
 
-/// Of those for whom every condition holds, the one with most of what the first condition counts.
+/// Party for which every condition holds; among several the one with the highest count of the first condition.
 fn strongest(rule: &Rule, parties: &[Party]) -> Option<(Subject, Vec<Figure>)> {
     match rule.scope {
         Scope::Capture => Some((Subject::Capture, holding(rule, parties)?)),
@@ -124,16 +124,17 @@ fn holding(rule: &Rule, parties: &[Party]) -> Option<Vec<Figure>> {
 }
 
 /// `None` where a requirement is not met. What is not known becomes a proviso.
-fn settled(
+fn advice_unless_unmet(
     rule: &Rule,
     subject: Subject,
     found: Vec<Figure>,
-    checks: Vec<Checked>,
+    checks: Vec<RequirementCheck>,
 ) -> Option<Advice<'_>> {
     let is_broken = checks.iter().any(|check| check.is_met == Some(false));
     let (met, unknown): (Vec<_>, Vec<_>) =
         checks.into_iter().partition(|check| check.is_met.is_some());
-    let texts = |checks: Vec<Checked>| checks.into_iter().map(|check| check.what).collect();
+    let texts =
+        |checks: Vec<RequirementCheck>| checks.into_iter().map(|check| check.what).collect();
     (!is_broken).then(|| Advice::new(rule, subject, found, texts(met), texts(unknown)))
 }
 

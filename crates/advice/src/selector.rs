@@ -1,9 +1,9 @@
-//! Which items of an observation a condition counts.
+//! Selection of an observation's items for a condition.
 
 use std::fmt;
 use std::str::FromStr;
 
-use pagetoll_observe::{Group, Item};
+use pagetoll_captures::{Group, Item};
 use serde::de::value::{Error as Unknown, StrDeserializer};
 use serde::de::{Error, IntoDeserializer};
 use serde::{Deserialize, Deserializer};

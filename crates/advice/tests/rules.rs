@@ -7,15 +7,15 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
-use pagetoll_advice::{Advice, Billed, Facts, Gain, Rule, Rules};
-use pagetoll_observe::{Observation, observe};
-use pagetoll_traces::symbols::Symbols;
+use pagetoll_advice::{Advice, BilledRow, Facts, Gain, Rule, Rules};
+use pagetoll_captures::{Observation, observe};
+use pagetoll_xentrace::symbols::Symbols;
 use serde::Deserialize;
 use serde_json::Value;
 
 const COST: &str = "/cost_per_page";
 
-/// What a rule is tried on.
+/// Captures of a rule.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Captures {
@@ -71,7 +71,7 @@ fn every_rule_fires_on_its_capture_and_not_on_its_counterpart() {
     );
 }
 
-/// What each capture makes of all rules, so that a bound that is moved shows wherever it matters.
+/// A golden of all advice on each capture, so that a bound that is moved shows in every rule that it affects.
 #[test]
 fn what_fires_on_each_capture_is_as_recorded() {
     let rules = Rules::embedded().unwrap();
@@ -156,7 +156,7 @@ fn gains_are_those_of_the_bills() {
     }
 }
 
-fn compare(rule: &Rule, side: &Billed) {
+fn compare(rule: &Rule, side: &BilledRow) {
     let Gain {
         unit,
         evidence,

@@ -1,4 +1,4 @@
-//! `docs/generated/advice.md`: all rules. Generated here: `UPDATE_EXPECT=1` writes it anew.
+//! `docs/generated/advice.md`: all rules. Generated here: `UPDATE_EXPECT=1` rewrites it.
 
 use std::fmt::Write as _;
 

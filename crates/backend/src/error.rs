@@ -1,15 +1,14 @@
-//! What kind of failure an error is. Exit codes are the command line's.
+//! Classes of errors. Exit codes are the command line's.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use pagetoll_bill::OrderError;
-use pagetoll_bill::cost::CostError;
 use pagetoll_bill::options::NotApplicable;
 
 use crate::stop::Stopped;
 
-/// Who can do something about an error.
+/// Party that can act on an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The caller: an option, a file or a value cannot be used.
@@ -24,11 +23,11 @@ pub enum Class {
 
 /// An error that knows its class.
 pub trait Classified: StdError + Send + Sync + 'static {
-    /// Who can do something about the failure.
+    /// Party that can act on the failure.
     fn class(&self) -> Class;
 }
 
-/// Why a backend made no bill.
+/// Failure of a backend.
 #[derive(Debug)]
 pub struct Error {
     class: Class,
@@ -45,7 +44,7 @@ impl Error {
         }
     }
 
-    /// Who can do something about the failure.
+    /// Party that can act on the failure.
     #[must_use]
     pub const fn class(&self) -> Class {
         self.class
@@ -86,12 +85,6 @@ impl Classified for OrderError {
 }
 
 impl Classified for NotApplicable {
-    fn class(&self) -> Class {
-        Class::BadInput
-    }
-}
-
-impl Classified for CostError {
     fn class(&self) -> Class {
         Class::BadInput
     }

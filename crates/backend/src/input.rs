@@ -17,31 +17,31 @@ use thiserror::Error;
 
 pub use folder::Folder;
 
-/// Why a file was not read, so that `PATH: {it}` reads well.
+/// A file that was not read; the text completes `PATH: ...`.
 #[derive(Debug, Error)]
-pub enum Unreadable {
-    /// No regular file, but this.
+pub enum ReadError {
+    /// Not a regular file, but this.
     #[error("is {0}; expected a regular file")]
     NotRegular(&'static str),
-    /// No folder, but this.
+    /// Not a folder, but this.
     #[error("is {0}; expected a folder")]
     NotAFolder(&'static str),
-    /// More bytes than the limit, which is given in bytes.
+    /// Larger than the limit, in bytes.
     #[error("is larger than {}; expected at most that", mib(*.0))]
     TooLarge(u64),
-    /// The system refused.
+    /// Error of the system.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
 }
 
-impl From<Errno> for Unreadable {
+impl From<Errno> for ReadError {
     fn from(errno: Errno) -> Self {
         Self::Io(errno.into())
     }
 }
 
-impl Unreadable {
-    /// Whether there is no such file.
+impl ReadError {
+    /// True if there is no such file.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::NotFound)
@@ -55,13 +55,13 @@ fn mib(bytes: u64) -> String {
 /// Opens a regular file. Its size is not limited: for files that are read as streams.
 ///
 /// # Errors
-/// Every [`Unreadable`] but its size.
-pub fn open(path: &Path) -> Result<File, Unreadable> {
+/// Every [`ReadError`] but its size.
+pub fn open(path: &Path) -> Result<File, ReadError> {
     open_at(CWD, path, OFlags::RDONLY)
 }
 
 /// Opens a regular file, made with [`OFlags::CREATE`]. The path is relative to the folder.
-fn open_at(folder: impl AsFd, path: &Path, access: OFlags) -> Result<File, Unreadable> {
+fn open_at(folder: impl AsFd, path: &Path, access: OFlags) -> Result<File, ReadError> {
     let links = match access.contains(OFlags::NOFOLLOW) {
         true => AtFlags::SYMLINK_NOFOLLOW,
         false => AtFlags::empty(),
@@ -81,10 +81,10 @@ fn open_at(folder: impl AsFd, path: &Path, access: OFlags) -> Result<File, Unrea
 
 /// The end of a file that a child writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct FileEnd {
     /// Bytes before it.
     pub left_out: u64,
-    /// All that follow.
+    /// All following bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -92,20 +92,20 @@ pub struct End {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn end_of(path: &Path, most: u64) -> io::Result<End> {
+pub fn end_of(path: &Path, most: u64) -> io::Result<FileEnd> {
     let mut file = File::open(path)?;
     let left_out = file.metadata()?.len().saturating_sub(most);
     file.seek(SeekFrom::Start(left_out))?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
-    Ok(End { left_out, bytes })
+    Ok(FileEnd { left_out, bytes })
 }
 
 /// The bytes of a regular file of at most `limit` bytes.
 ///
 /// # Errors
-/// Every [`Unreadable`].
-pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Unreadable> {
+/// Every [`ReadError`].
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     read_all(open(path)?, limit)
 }
 
@@ -113,7 +113,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Unreadable> {
 ///
 /// # Errors
 /// A longer stream; those of the stream itself.
-pub fn read_all(stream: impl Read, limit: u64) -> Result<Vec<u8>, Unreadable> {
+pub fn read_all(stream: impl Read, limit: u64) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
     stream
         .take(limit.saturating_add(1))
@@ -121,28 +121,28 @@ pub fn read_all(stream: impl Read, limit: u64) -> Result<Vec<u8>, Unreadable> {
     if u64::try_from(bytes.len()).is_ok_and(|size| size <= limit) {
         Ok(bytes)
     } else {
-        Err(Unreadable::TooLarge(limit))
+        Err(ReadError::TooLarge(limit))
     }
 }
 
 /// The text of a regular file of at most `limit` bytes.
 ///
 /// # Errors
-/// Every [`Unreadable`]; bytes that are not UTF-8.
-pub fn read_text(path: &Path, limit: u64) -> Result<String, Unreadable> {
+/// Every [`ReadError`]; bytes that are not UTF-8.
+pub fn read_text(path: &Path, limit: u64) -> Result<String, ReadError> {
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
     Ok(String::from_utf8(read(path, limit)?).map_err(invalid)?)
 }
 
-fn check(found: &Stat) -> Result<(), Unreadable> {
+fn check(found: &Stat) -> Result<(), ReadError> {
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => Ok(()),
-        other => Err(Unreadable::NotRegular(kind(other))),
+        other => Err(ReadError::NotRegular(kind(other))),
     }
 }
 
-const fn kind(of: FileType) -> &'static str {
-    match of {
+const fn kind(file_type: FileType) -> &'static str {
+    match file_type {
         FileType::RegularFile => "a file",
         FileType::Directory => "a folder",
         FileType::Symlink => "a symbolic link",

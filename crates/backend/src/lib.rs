@@ -1,4 +1,4 @@
-//! What every backend implements, and what it is given. No backend imports another.
+//! The trait that every backend implements, and its inputs and outputs. No backend imports another.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ pub use progress::{Phase, Progress, Quiet};
 pub use stop::{Stop, Stopped};
 pub use threads::join;
 
-/// Who can end the work, and who follows it.
+/// Cancellation and progress of a long call.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// Asks for an early end.
@@ -28,28 +28,28 @@ pub struct Context<'a> {
     pub progress: &'a dyn Progress,
 }
 
-/// A draft, and where the time went.
+/// A draft, with the times of its phases.
 #[derive(Debug)]
 pub struct Billed {
-    /// What the command line makes a bill of.
+    /// The bill, but for what the command line alone knows.
     pub draft: Draft,
     /// Wall time of each phase, in the order in which they ended; phases may overlap. Enters no figure.
     pub timings: Vec<Timing>,
-    /// Who called what, where that was ordered.
+    /// Call stacks, where they were ordered.
     pub stacks: Stacks,
 }
 
-/// How long a phase took.
+/// Duration of a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// As shown to the user: `counting boot 1`.
+    /// Name shown to the user: `counting boot 1`.
     pub phase: String,
     /// Wall time; phases may overlap.
     pub time: Duration,
 }
 
 impl Timing {
-    /// A phase that began then and ends now.
+    /// A phase from `began` until now.
     #[must_use]
     pub fn since(began: Instant, phase: impl Into<String>) -> Self {
         Self {
@@ -59,17 +59,17 @@ impl Timing {
     }
 }
 
-/// Where a route is run.
+/// Place where routes are billed.
 pub trait Backend {
-    /// Which one it is.
+    /// Name.
     fn kind(&self) -> Kind;
 
-    /// Whether this machine has what it takes to bill `route` on it.
+    /// Support for `route` on this machine.
     fn support_here(&self, _route: Route) -> Support {
         Support::Yes
     }
 
-    /// The same on machines with this processor.
+    /// Support for `route` on machines with another processor.
     fn support_on(&self, route: Route, arch: Arch) -> Support {
         match arch == Arch::default() {
             true => self.support_here(route),
@@ -77,24 +77,27 @@ pub trait Backend {
         }
     }
 
-    /// Whether a bill of this order can be made, as far as that is known before anything starts.
+    /// Resolves an order: defaults, limits, names, files. Nothing starts and nothing is written. All options of `spec`
+    /// apply to the route on this backend ([`options::check`](pagetoll_bill::options::check)).
     ///
     /// # Errors
     /// [`Class::BadInput`]: a number out of range, an unknown mechanism, a file that cannot be used.
-    fn check(&self, spec: &Spec) -> Result<(), Error>;
+    fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error>;
+}
 
-    /// What [`bill`](Self::bill) would do to this machine, a sentence each, for backends that do anything to it.
+/// An order as its backend resolved it: what was checked is what is billed or described.
+pub trait Prepared {
+    /// Changes that [`bill`](Self::bill) would make to this machine, a sentence each.
     ///
     /// # Errors
     /// As [`bill`](Self::bill), as far as that is known before anything is done.
-    fn intentions(&self, _spec: &Spec) -> Result<Vec<String>, Error> {
+    fn intentions(&self) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
 
-    /// Bills the order. All options of `spec` apply to the route on this backend
-    /// ([`options::check`](pagetoll_bill::options::check)).
+    /// Bills the order.
     ///
     /// # Errors
-    /// Bad input, a machine that lacks something, a guest or a model that fails; never with a process left behind.
-    fn bill(&self, spec: &Spec, context: &Context<'_>) -> Result<Billed, Error>;
+    /// A machine that lacks something, a guest or a model that fails, a stop; never with a process left behind.
+    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error>;
 }

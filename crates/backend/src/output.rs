@@ -86,21 +86,14 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_test_support::names;
+
     use std::io::Write;
 
     use super::*;
 
     fn write(path: &Path, text: &str) -> io::Result<()> {
         replace(path, |file| file.write_all(text.as_bytes()))
-    }
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap();
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
     }
 
     #[test]

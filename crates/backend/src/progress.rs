@@ -1,4 +1,4 @@
-//! How far long work has come.
+//! Progress of long work.
 //!
 //! A backend only reports; the command line decides whether there is a terminal to draw on.
 
@@ -7,7 +7,7 @@ pub trait Progress: Sync {
     /// A phase of `steps` steps begins. It ends when the returned guard is dropped. Phases may overlap.
     fn begin(&self, phase: &str, steps: u64) -> Box<dyn Phase + '_>;
 
-    /// As [`Progress::begin`], of steps that are timed on this host: nothing is drawn while one of them runs.
+    /// Begins a phase of steps that are timed on this host: nothing is drawn during a step.
     fn begin_timed(&self, phase: &str, steps: u64) -> Box<dyn Phase + '_> {
         self.begin(phase, steps)
     }

@@ -55,7 +55,7 @@ impl Stop {
         self.flag.store(true, Ordering::SeqCst);
     }
 
-    /// Whether a stop was requested.
+    /// True if a stop was requested.
     #[must_use]
     pub fn requested(&self) -> bool {
         let asked = |flag: &Arc<AtomicBool>| flag.load(Ordering::SeqCst);

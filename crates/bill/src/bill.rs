@@ -21,23 +21,23 @@ use crate::row::{Check, Row, RowError, RowForm, RowKey, Verdict};
 /// A bill as a backend leaves it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
-    /// Where it was made.
+    /// Backend that made it.
     pub backend: Backend,
     /// The route that was billed.
     pub route: Route,
-    /// What costs are counted in.
+    /// Unit of all costs.
     pub unit: Unit,
-    /// How far the figures can be trusted.
+    /// Kind of evidence that the figures are.
     pub evidence: Evidence,
     /// Versions of what was run, by component: `xen`, `linux`, `qemu`, `guest-ram`.
     pub stack: BTreeMap<String, String>,
-    /// What was run, with all defaults resolved.
+    /// The order that was run, with all defaults resolved.
     pub order: Order,
     /// In the order in which they are read.
     pub rows: Vec<Row>,
-    /// What a reader should know of these figures.
+    /// Caveats of these figures, in sentences.
     pub notes: Vec<String>,
-    /// What was booted or read.
+    /// Images, packages and boots that the figures come from.
     pub inputs: Inputs,
 }
 
@@ -93,24 +93,24 @@ pub struct Bill<O = Order, R = Row> {
     pub schema: Schema,
     /// The route that was billed.
     pub route: Route,
-    /// Where the route was run.
+    /// Backend that ran the route.
     pub backend: Backend,
-    /// Why there: as ordered, or the best evidence that the machine gives.
+    /// Reason for the backend: as ordered, or the best evidence that the machine gives.
     pub backend_reason: String,
-    /// What costs are counted in.
+    /// Unit of all costs.
     pub unit: Unit,
-    /// How far the figures can be trusted.
+    /// Kind of evidence that the figures are.
     pub evidence: Evidence,
     /// Versions of what was run, by component: `xen`, `linux`, `qemu`, `guest-ram`.
     pub stack: BTreeMap<String, String>,
-    /// What was run, with all defaults resolved.
+    /// The order that was run, with all defaults resolved.
     pub order: O,
     /// The lines. No two have the same operation, mechanism, batch, system, kernel, folio, vcpus, readers and ring.
     pub rows: Vec<R>,
-    /// What a reader should know of these figures.
+    /// Caveats of these figures, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What exactly was run, when and by which command.
+    /// Programs, files, time and command of the run.
     pub provenance: Provenance,
 }
 
@@ -126,18 +126,14 @@ impl Bill {
 
     /// The checks with this verdict, without those that a negative control exists to fail.
     pub fn checks_with(&self, verdict: Verdict) -> impl Iterator<Item = (&Row, &Check)> {
-        let of_row = |row| checks_of(row).map(move |check| (row, check));
-        let checks = self.rows.iter().flat_map(of_row);
-        checks.filter(move |(_, check)| check.verdict == verdict)
+        self.rows.iter().flat_map(move |row| {
+            let checks = row.own_checks().map(move |check| (row, check));
+            checks.filter(move |(_, check)| check.verdict == verdict)
+        })
     }
 }
 
-/// The checks that say something of the row itself.
-pub(crate) fn checks_of(row: &Row) -> impl Iterator<Item = &Check> {
-    row.checks.iter().filter(|check| !row.is_control_of(check))
-}
-
-/// What is wrong with a bill that was read.
+/// Error of a bill that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BillError {
     /// Its order names no mechanism of its route.

@@ -6,9 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod bill;
-pub mod cost;
-pub mod curves;
-pub mod diff;
 mod json;
 mod kinds;
 mod magnitude;
@@ -25,7 +22,8 @@ pub use bill::schema;
 pub use bill::{Bill, BillError, Draft, Invocation};
 pub use json::from_json;
 pub use kinds::{Arch, Backend, Evidence, Role, Schema, Support, System, Unit};
-pub use order::{Limits, Opt, Order, OrderError, Spec, options, spec};
+pub use magnitude::Magnitude;
+pub use order::{Limits, Opt, Order, OrderError, Spec, options, spec, values};
 pub use provenance::{HostLoad, Image, Inputs, Package, Provenance};
 pub use route::{Mechanism, Route, RouteMechanism, UnknownMechanism};
 pub use row::profile;

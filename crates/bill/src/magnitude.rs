@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The least and the largest magnitude of a figure that is not 0.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Magnitude {
+pub struct Magnitude {
     least: f64,
     largest: f64,
 }
@@ -21,12 +21,14 @@ impl Magnitude {
     };
 
     /// Costs of an operation and published figures. 10^12 nanoseconds are a quarter of an hour.
-    pub(crate) const OF_COSTS: Self = Self {
+    pub const OF_COSTS: Self = Self {
         least: 1e-12,
         largest: 1e12,
     };
 
-    pub(crate) fn has(self, figure: f64) -> bool {
+    /// True for 0 and for figures of such a magnitude.
+    #[must_use]
+    pub fn has(self, figure: f64) -> bool {
         figure == 0.0 || (self.least..=self.largest).contains(&figure.abs())
     }
 

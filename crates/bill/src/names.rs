@@ -1,12 +1,15 @@
 //! Plain enums whose variants have one name each: in orders, in bills, in JSON and on the command line.
 
+#[cfg(feature = "clap")]
+#[doc(hidden)]
+pub use clap;
 use thiserror::Error;
 
 /// A word that is none of an enum's names.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown {what} '{name}'{}: expected one of {}", suggested(.name, .expected), .expected.join(", "))]
 pub struct UnknownName {
-    /// What the word should have named, such as `route`.
+    /// Kind of thing that the word should name, such as `route`.
     pub what: &'static str,
     /// The word as given.
     pub name: String,
@@ -31,7 +34,9 @@ pub fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
 }
 
 /// The bytes of [`kebab`]'s result.
-pub(crate) const fn kebab_len(variant: &str) -> usize {
+#[doc(hidden)]
+#[must_use]
+pub const fn kebab_len(variant: &str) -> usize {
     let bytes = variant.as_bytes();
     let (mut length, mut index) = (bytes.len(), 1);
     while index < bytes.len() {
@@ -42,7 +47,9 @@ pub(crate) const fn kebab_len(variant: &str) -> usize {
 }
 
 /// A variant's identifier in lower case, with a hyphen before each further capital, as serde has it.
-pub(crate) const fn kebab<const N: usize>(variant: &str) -> [u8; N] {
+#[doc(hidden)]
+#[must_use]
+pub const fn kebab<const N: usize>(variant: &str) -> [u8; N] {
     let bytes = variant.as_bytes();
     let (mut name, mut length, mut index) = ([b'-'; N], 0, 0);
     while index < bytes.len() {
@@ -55,6 +62,8 @@ pub(crate) const fn kebab<const N: usize>(variant: &str) -> [u8; N] {
 }
 
 /// The name of a variant: the one that is stated, else its identifier in lower case with hyphens.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! name_of {
     ($Variant:ident = $name:literal) => {
         $name
@@ -70,7 +79,35 @@ macro_rules! name_of {
     }};
 }
 
+/// The names as values of arguments.
+#[cfg(feature = "clap")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! value_enum {
+    ($Enum:ident) => {
+        impl $crate::names::clap::ValueEnum for $Enum {
+            fn value_variants<'a>() -> &'a [Self] {
+                Self::ALL
+            }
+
+            fn to_possible_value(&self) -> Option<$crate::names::clap::builder::PossibleValue> {
+                let value = $crate::names::clap::builder::PossibleValue::new(self.name());
+                Some(value.help(self.meaning()))
+            }
+        }
+    };
+}
+
+/// Nothing: without the feature there are no arguments.
+#[cfg(not(feature = "clap"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! value_enum {
+    ($Enum:ident) => {};
+}
+
 /// Declares a plain enum with a name for each variant, and everything that follows from the names.
+#[macro_export]
 macro_rules! names {
     (
         $(#[$meta:meta])*
@@ -81,7 +118,6 @@ macro_rules! names {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[derive(serde::Serialize, serde::Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "kebab-case")]
         pub enum $Enum {
             $($(#[doc = $doc])+ $(#[serde(rename = $name)])? $Variant,)+
@@ -91,7 +127,7 @@ macro_rules! names {
             /// Every variant, in the order in which they are listed.
             pub const ALL: &'static [Self] = &[$(Self::$Variant),+];
 
-            /// What it means, in one line.
+            /// Its meaning, in one line.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self {
@@ -103,10 +139,12 @@ macro_rules! names {
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
-                    $(Self::$Variant => $crate::names::name_of!($Variant $(= $name)?),)+
+                    $(Self::$Variant => $crate::name_of!($Variant $(= $name)?),)+
                 }
             }
         }
+
+        $crate::value_enum!($Enum);
 
         impl std::fmt::Display for $Enum {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -129,7 +167,17 @@ macro_rules! names {
     };
 }
 
-pub(crate) use {name_of, names};
+/// [`names!`](crate::names!) for this crate's enums, which are part of the schema of a bill.
+macro_rules! names_with_schema {
+    ($($declaration:tt)*) => {
+        $crate::names! {
+            #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+            $($declaration)*
+        }
+    };
+}
+
+pub(crate) use names_with_schema as names;
 
 #[cfg(test)]
 mod tests {

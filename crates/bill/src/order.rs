@@ -2,6 +2,7 @@
 
 pub mod options;
 pub mod spec;
+pub mod values;
 
 use pagetoll_units::Pages;
 use serde::{Deserialize, Serialize};

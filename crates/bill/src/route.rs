@@ -107,6 +107,15 @@ impl Route {
         }
     }
 
+    /// Tests for a route of Xen PV guests.
+    #[must_use]
+    pub const fn is_xen_pv(self) -> bool {
+        match self {
+            Self::Unmap | Self::Fault | Self::Switch | Self::Irq | Self::Flush => true,
+            Self::Pin | Self::Demand => false,
+        }
+    }
+
     /// All mechanisms, in the order of the table.
     pub fn mechanisms(self) -> impl Iterator<Item = Mechanism> {
         let all: Vec<Mechanism> = match self {
@@ -125,6 +134,12 @@ impl Route {
     pub fn mechanisms_on(self, backend: Backend) -> impl Iterator<Item = Mechanism> {
         self.mechanisms()
             .filter(move |mechanism| mechanism.runs_on(backend))
+    }
+
+    /// Tests for a mechanism that `backend` runs and that takes several pages at once.
+    #[must_use]
+    pub fn is_batched_on(self, backend: Backend) -> bool {
+        self.mechanisms_on(backend).any(Mechanism::is_batched)
     }
 
     /// Finds a mechanism by its name.

@@ -8,7 +8,9 @@ mod itemise;
 mod key;
 mod memory;
 pub mod profile;
+mod selection;
 mod spread;
+mod toll_name;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,9 +26,11 @@ pub use form::RowError;
 pub(crate) use form::RowForm;
 pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use key::{Baseline, Folio, Method, Operation, RowKey};
-pub use memory::{Layout, PublishedRate};
+pub use memory::{Layout, PublishedRate, error_of};
 pub use profile::{Part, Profile};
+pub use selection::{NoSuchRow, RowSelection};
 pub use spread::Spread;
+pub use toll_name::{Payer, TollKind, TollName};
 
 /// The reason why there is none of something: figures of a row, a program, a guest. Reported, and no error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,17 +60,17 @@ impl fmt::Display for Unavailable {
 /// One line of a bill.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Which line: no other of the bill has the same.
+    /// Identity of the row: no other of the bill has the same key.
     pub key: RowKey,
     /// Pages, or operations, that were billed.
     pub pages: Pages,
-    /// What physical memory the pages were.
+    /// Layout of the pages in physical memory.
     pub layout: Option<Layout>,
-    /// On which CPUs the threads ran.
+    /// CPUs that the threads ran on.
     pub placement: Option<String>,
     /// Pages of 4 KiB by the size of the page that they were part of in the end: `4K`, `2M`, `1G`.
     pub folios: BTreeMap<String, u64>,
-    /// What others measured in the same setting.
+    /// Rate that others measured in the same setting.
     pub published: Option<PublishedRate>,
     /// What it cost, or why nothing is known.
     pub result: Available<Figures>,
@@ -99,13 +103,13 @@ impl Row {
         Self::new(key, pages, Err(Unavailable(reason.into())))
     }
 
-    /// The same row with these checks.
+    /// Replaces the checks.
     #[must_use]
     pub fn with_checks(self, checks: Vec<Check>) -> Self {
         Self { checks, ..self }
     }
 
-    /// What the row is to its route.
+    /// Role of its method on the route.
     #[must_use]
     pub fn role(&self) -> Role {
         self.key.method.role()
@@ -147,19 +151,19 @@ impl Row {
         self.figures().map_or(&[], |figures| &figures.tolls)
     }
 
-    /// How often the hypervisor was entered; `None` where that was not counted.
+    /// Entries into the hypervisor; `None` where they were not counted.
     #[must_use]
     pub fn crossings(&self) -> Option<&Crossings> {
         self.figures()?.crossings.as_ref()
     }
 
-    /// Why there are no figures.
+    /// Reason for having no figures.
     #[must_use]
     pub fn why_unavailable(&self) -> Option<&str> {
         self.result.as_ref().err().map(|reason| reason.0.as_str())
     }
 
-    /// Whether the mechanism loses nothing on SMP; `None` where it was not raced, or the controls did not fail.
+    /// False where a race lost something, true where all races passed; `None` without races or conclusive controls.
     #[must_use]
     pub fn smp_safe(&self) -> Option<bool> {
         let races = || self.checks.iter().filter(|check| check.is_race());
@@ -170,7 +174,13 @@ impl Row {
         (passed && races().next().is_some()).then_some(true)
     }
 
-    /// Whether `check` is one that this row exists to fail: a race of a mechanism that is a negative control.
+    /// The checks that say something of the row itself, without those that it exists to fail.
+    pub fn own_checks(&self) -> impl Iterator<Item = &Check> {
+        let checks = self.checks.iter();
+        checks.filter(|check| !self.is_control_of(check))
+    }
+
+    /// True for a check that this row exists to fail: a race of a mechanism that is a negative control.
     #[must_use]
     pub fn is_control_of(&self, check: &Check) -> bool {
         check.needs_control() && !self.key.method.is_smp_safe()

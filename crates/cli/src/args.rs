@@ -1,12 +1,14 @@
-//! Exactly what the user said, checked for form only; the backends settle what it means.
+//! The command line as it was said, checked for form only; commands and backends resolve it.
 
 mod advise;
 mod bill;
 mod bisect;
 mod cache;
 mod calibrate;
+mod completions;
 mod diff;
 mod fix;
+mod man;
 mod output;
 mod read;
 mod report;
@@ -15,31 +17,36 @@ mod values;
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::LabSpec;
-use pagetoll_render::{Format, Kind};
+use pagetoll_bill::values::number;
 
 pub(crate) use advise::AdviseArgs;
-pub(crate) use bill::{BillCommand, ImageArgs};
+pub(crate) use bill::BillArgs;
 pub(crate) use bisect::{BisectArgs, BisectCommand, BisectOrder, Judging, RunOneArgs};
 pub(crate) use cache::{CacheArgs, CacheCommand, CleanArgs};
 pub(crate) use calibrate::CalibrateArgs;
+pub(crate) use completions::CompletionsArgs;
 pub(crate) use diff::DiffArgs;
 pub(crate) use fix::{
     BuildArgs, FixArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixExportArgs, FixShowArgs,
 };
+pub(crate) use man::ManArgs;
 pub(crate) use output::{ListOutputArgs, OutputArgs};
 pub(crate) use read::{ALL_SOURCES, ReadArgs};
 pub(crate) use report::ReportArgs;
 pub(crate) use sweep::{PlaceArgs, ShowArgs, SweepArgs, SweepCommand, SweepOn, SweepOrder};
 
 const LONG_ABOUT: &str = "\
-Itemises what every page of memory costs a virtual machine.
+Itemise what every page of memory costs a virtual machine.
 
 A guest that unmaps, faults, flushes, pins or pages in memory pays the hypervisor a toll for every page: a trap, an \
 emulated instruction, a hypercall, a lock. pagetoll counts these tolls on real Xen and Linux kernels and prints a \
 bill: for each mechanism its cost per page, item by item, with safety checks and exactly what was run.";
+
+/// Heading of the options that every command has, the last one of its help.
+const GLOBAL: &str = "Global options";
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 ok, 1 a check failed or something regressed, 2 bad usage or input, 3 this machine lacks something or a guest failed; \
@@ -50,37 +57,45 @@ Exit codes: 0 ok, 1 a check failed or something regressed, 2 bad usage or input,
 #[command(
     name = "pagetoll",
     version,
-    about = "Itemises what every page of memory costs a virtual machine"
+    about = "Itemise what every page of memory costs a virtual machine",
+    disable_help_flag = true,
+    disable_version_flag = true
 )]
 #[command(long_about = LONG_ABOUT, after_long_help = EXIT_CODES)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Says on stderr where the time went and what was resolved; -vv says what is done, step by step
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    /// Print timings and resolved inputs on stderr; -vv: every step
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = GLOBAL)]
     verbose: u8,
-    /// Says nothing on stderr but errors and failed checks: no progress, no notes
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    /// Print only errors and failed checks on stderr
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = GLOBAL)]
     quiet: bool,
-    /// What to do.
+    /// Print help; -h prints a summary
+    #[arg(short, long, global = true, action = ArgAction::Help, help_heading = GLOBAL)]
+    help: Option<bool>,
+    /// Print version
+    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = GLOBAL)]
+    version: Option<bool>,
+    /// Subcommand.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// How much is said on stderr.
+/// Amount of messages on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verbosity {
     /// Errors and failed checks.
     Silent,
-    /// The same, progress on a terminal, and notes that change how a bill is to be read.
+    /// Progress on a terminal and notes that change how a bill is to be read, beside errors and failed checks.
     Quiet,
-    /// Where the time went, and what was resolved.
+    /// Timings and resolved inputs.
     Summary,
     /// Every step.
     Debug,
 }
 
 impl Cli {
-    /// How much is to be said on stderr.
+    /// Amount of messages on stderr, by -v and -q.
     pub(crate) fn verbosity(&self) -> Verbosity {
         match (self.quiet, self.verbose) {
             (true, _) => Verbosity::Silent,
@@ -94,98 +109,86 @@ impl Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Bills a route: what each page costs, by each mechanism
-    Bill(Box<BillRoute>),
-    /// Prints a saved bill as its run would have printed it, or several as curves over what they differ in
+    /// Bill a route: cost per page, item by item, by each mechanism
+    #[command(subcommand)]
+    Bill(Box<BillArgs>),
+    /// Print a saved bill, or plot several over kernel, vCPUs, batch, ...
     #[command(after_long_help = report::EXAMPLES)]
     Report(ReportArgs),
-    /// Compares two bills of a route: what regressed, and what fails a gate
+    /// Compare two bills of a route; exit 1 on a regression
     #[command(after_long_help = diff::EXAMPLES)]
     Diff(DiffArgs),
-    /// Makes all bills of a plan that are missing in a folder, side by side; shows what is there
+    /// Run the missing jobs of a plan in parallel; list results
     #[command(after_long_help = sweep::EXAMPLES)]
     Sweep(Box<SweepArgs>),
-    /// Finds the first kernel on which a row of a bill costs more, and the toll that it was
+    /// Find the first kernel where a row regressed, and the toll responsible
     #[command(after_long_help = bisect::EXAMPLES)]
     Bisect(Box<BisectArgs>),
-    /// Lists what can be billed, by which mechanism, on which backend, here
-    Routes(ListArgs),
-    /// Says what works on this machine, and how to get the rest
+    /// List routes, their mechanisms, and the backends available here
+    Routes(ListOutputArgs),
+    /// Check this machine's prerequisites and print how to install what is missing
     Doctor(DoctorArgs),
-    /// Reads what was recorded elsewhere: costs for each unit of its work, by function; compares two captures
+    /// Analyse a capture (xentrace, perf, KVM counters): cost per page, by function; compare two
     #[command(after_long_help = read::EXAMPLES)]
     Read(ReadArgs),
-    /// Says what to do about a capture, or about this host, and which bill says what that gives
+    /// Recommend fixes for a capture or for this host, with the measured gain of each
     #[command(after_long_help = advise::EXAMPLES)]
     Advise(AdviseArgs),
-    /// Asks a simulated and a real system the same, and compares the answers
+    /// Run the conformance suites on model and real system; report differences
     Conformance(ConformanceArgs),
-    /// Tries all orders of clearing page-table entries against using them, and prints one that loses a bit
-    Search(ListArgs),
-    /// Lists, shows, builds and checks the patches of Linux and Xen that pagetoll carries
+    /// Model-check the unmap mechanisms; print the shortest interleaving that loses an A or D bit
+    Search(ListOutputArgs),
+    /// List, show, build and check pagetoll's patches of Linux and Xen
     #[command(after_long_help = fix::EXAMPLES)]
     Fix(FixArgs),
-    /// Lists, verifies and cleans what is kept between runs: packages, images, builds
+    /// List, verify and clean cached packages, images and builds
     #[command(after_long_help = cache::EXAMPLES)]
     Cache(CacheArgs),
-    /// Makes a cost table for the simulator, from bills of the lab or by measuring this host
+    /// Make a cost table for the simulator, from bills or this host
     #[command(after_long_help = calibrate::EXAMPLES)]
     Calibrate(CalibrateArgs),
-    /// Compares the simulator with published figures, or with this host
+    /// Compare the simulator with published figures, or with this host
     Validate(ValidateArgs),
-    /// Writes manual pages and shell completions into a folder
-    #[command(hide = true)]
-    Generate(GenerateArgs),
+    /// Print shell completions, to be sourced or installed
+    #[command(after_long_help = completions::EXAMPLES)]
+    Completions(CompletionsArgs),
+    /// Print the manual page of a command, or write all pages
+    #[command(after_long_help = man::EXAMPLES)]
+    Man(ManArgs),
     /// Undo what a run has changed on this host, when standard input ends
     #[command(hide = true)]
     Guard {
-        /// List of the changes
+        /// Journal of the changes
         journal: PathBuf,
     },
-}
-
-/// Which route is billed.
-#[derive(Debug, Args)]
-pub(crate) struct BillRoute {
-    /// The route, with its options.
-    #[command(subcommand)]
-    pub(crate) command: BillCommand,
-}
-
-/// Arguments of `routes`.
-#[derive(Debug, Args)]
-pub(crate) struct ListArgs {
-    /// How the list is printed
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
-    pub(crate) format: Format,
 }
 
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
-    /// Bills demand paging on this host and models it with a table of this host: 1 to 4 vCPUs, batches of 1 to 64
+    /// Compare bills and model of demand paging on this host: 1 to 4 vCPUs
     #[arg(long)]
     pub(crate) live: bool,
-    /// With --live: the table that calibrate --this-host made; without this, the host is measured first
+    /// With --live: use this table of calibrate --this-host [default: measure now]
     #[arg(long, value_name = "TABLE", requires = "live")]
     pub(crate) costs: Option<String>,
-    /// With --live: pages of each vCPU in a run [default: 4096]
+    /// With --live: page in N pages per vCPU [default: 4096]
     #[arg(
         long,
         value_name = "N",
         requires = "live",
         allow_negative_numbers = true
     )]
-    #[arg(value_parser = values::number::<u64>)]
+    #[arg(value_parser = number::<u64>)]
     pub(crate) pages: Option<u64>,
-    /// With --live: runs of each order [default: 5]
+    /// With --live: repeat every order N times [default: 5]
     #[arg(
         long,
         value_name = "N",
         requires = "live",
         allow_negative_numbers = true
     )]
-    #[arg(value_parser = values::number::<u32>)]
+    #[arg(value_parser = number::<u32>)]
     pub(crate) runs: Option<u32>,
     #[command(flatten)]
     pub(crate) output: ListOutputArgs,
@@ -194,87 +197,106 @@ pub(crate) struct ValidateArgs {
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Installs what is missing through apt-get, as root or by sudo without a password
+    /// Install what is missing by apt-get, as root or passwordless sudo
     #[arg(long)]
     pub(crate) install: bool,
-    /// Processor of the lab's machines
-    #[arg(long, default_value = "x86-64", value_parser = values::named(Arch::ALL, Arch::name, Arch::meaning))]
+    /// Check for a lab with machines of this processor
+    #[arg(long, default_value = "x86-64")]
     pub(crate) arch: Arch,
-    /// How the findings are printed
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Arguments of `conformance`.
 #[derive(Debug, Args)]
 pub(crate) struct ConformanceArgs {
-    /// What is asked: xen, updates of a PV guest's page tables; vfio, mapping memory for DMA; kvm, memslots and userfaultfds
+    /// Run this suite
     #[arg(long, value_name = "SUITE", default_value = "xen")]
     pub(crate) suite: ConformanceSuite,
-    /// Which systems answer; one alone is compared with the answers that were recorded on a real one
+    /// Run on these systems; one alone is compared with recorded answers
     #[arg(long, value_name = "SYSTEM", default_value = "both")]
     pub(crate) on: ConformanceSystems,
-    /// How the answers are printed
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
-    pub(crate) format: Format,
-    /// Only the cases whose name contains this
+    /// Run only cases whose name contains TEXT
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) case: String,
-    /// Writes the real system's answers to this file, as conformance/ keeps them
+    /// Write the real system's answers to this file, as in conformance/
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// Processor of the lab's machine, of the suites vfio and kvm; kvm runs in the lab then [default: x86-64]
-    #[arg(long, value_parser = values::named(Arch::ALL, Arch::name, Arch::meaning))]
+    /// Run vfio or kvm in the lab on this processor [default: x86-64]
+    #[arg(long)]
     pub(crate) arch: Option<Arch>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
-    /// Keeps the guest's console in this folder
+    /// Keep the console of the guest in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) keep_logs: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
 }
 
 impl ConformanceArgs {
-    /// What the lab boots.
+    /// Options of the lab.
     pub(crate) fn lab(&self) -> LabSpec {
         LabSpec {
             arch: self.arch,
+            kernels: self.images.kernel.clone(),
+            headers: self.images.headers.clone(),
+            modules: self.images.modules.clone(),
+            xen: self.images.xen.clone(),
             keep_logs: self.keep_logs.clone(),
-            ..self.images.spec()
+            ..LabSpec::default()
         }
     }
 
-    /// Whether a suite that this host could answer is run in the lab.
+    /// Tests for the lab where this host could answer as well.
     pub(crate) fn wants_lab(&self) -> bool {
         self.arch.is_some() || self.on == ConformanceSystems::Lab
     }
 }
 
+/// A kernel and a hypervisor.
+#[derive(Debug, Args)]
+pub(crate) struct ImageArgs {
+    /// Boot this kernel: debian[:SUITE[/VERSION]], fix:NAME, fix:none, or a bzImage or vmlinux [default: debian]
+    #[arg(long, value_name = "SRC")]
+    pub(crate) kernel: Vec<String>,
+    /// Build the probe for a --kernel file in its build folder DIR
+    #[arg(long, value_name = "DIR")]
+    headers: Option<PathBuf>,
+    /// Take modules of a --kernel file from modules_install tree DIR
+    #[arg(long, value_name = "DIR")]
+    pub(crate) modules: Option<PathBuf>,
+    /// Boot this Xen: debian, debian:SUITE, fix:NAME, fix:none, or an image [default: debian]
+    #[arg(long, value_name = "SRC")]
+    xen: Option<String>,
+}
+
 /// Suites of conformance cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConformanceSuite {
-    /// Xen's page-table updates
+    /// Xen: page-table updates of a PV guest
     Xen,
-    /// VFIO's maps and unmaps
+    /// VFIO: mapping memory for DMA
     Vfio,
-    /// KVM's memslots and userfaultfds, on this host or in the lab
+    /// KVM: memslots and userfaultfds, on this host or in the lab
     Kvm,
 }
 
-/// Who answers the conformance cases.
+/// Systems that answer the conformance cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConformanceSystems {
-    /// The real one, in the lab
+    /// The real system, in the lab
     Lab,
-    /// The real one, on this host: kvm
+    /// The real system, on this host: kvm
     Live,
-    /// The simulated one
+    /// The model
     Sim,
     /// Both
     Both,
 }
 
 impl ConformanceSystems {
-    /// As the user says it.
+    /// Name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Lab => "lab",
@@ -285,71 +307,103 @@ impl ConformanceSystems {
     }
 }
 
-/// Arguments of `generate`.
-#[derive(Debug, Args)]
-pub(crate) struct GenerateArgs {
-    /// The folder, made where needed
-    pub(crate) folder: PathBuf,
-}
-
-/// The command line with a help of its own for each route.
-pub(crate) fn command() -> clap::Command {
-    Cli::command().mut_subcommand("bill", bill::per_route)
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::FromArgMatches;
+    use clap::{Arg, CommandFactory};
     use pagetoll_bill::{Opt, Route};
 
     use super::*;
 
-    fn parsed(arguments: &[&str]) -> Cli {
-        let matches = command().get_matches_from(arguments);
-        Cli::from_arg_matches(&matches).unwrap()
+    fn parsed(arguments: &[String]) -> BillArgs {
+        let words = ["pagetoll", "bill"].map(str::to_owned);
+        let cli = Cli::try_parse_from(words.iter().chain(arguments)).unwrap();
+        let Command::Bill(args) = cli.command else {
+            panic!("not a bill");
+        };
+        *args
+    }
+
+    fn arguments(route: Route) -> Vec<Arg> {
+        let command = Cli::command();
+        let bill = command.find_subcommand("bill").unwrap();
+        let route = bill.find_subcommand(route.name()).unwrap();
+        route.get_arguments().cloned().collect()
     }
 
     #[test]
     fn the_command_line_is_well_formed() {
-        command().debug_assert();
+        Cli::command().debug_assert();
     }
 
     #[test]
-    fn an_order_that_says_nothing_gives_no_option() {
-        let Command::Bill(bill) = parsed(&["pagetoll", "bill", "unmap"]).command else {
-            panic!("not a bill");
-        };
-        let (route, args) = bill.command.split();
-        assert_eq!((route, args.on), (Route::Unmap, None));
-        assert_eq!(args.spec(route).given(), []);
-    }
-
-    #[test]
-    fn every_option_of_an_order_is_an_argument_and_is_given_when_it_is_said() {
-        for &option in Opt::ALL {
-            let value = match option {
-                flag if flag.is_flag() => "",
-                Opt::Wait => "=poll",
-                Opt::Userfaultfds => "=one",
-                Opt::Faults => "=missing",
-                Opt::Memory => "=shmem",
-                Opt::Access => "=read",
-                Opt::Order => "=random",
-                Opt::Ring => "=0",
-                Opt::Pin => "=none",
-                Opt::Arch => "=arm64",
-                Opt::KvmMode => "=nvhe",
-                Opt::WhatIf => "=no-walks",
-                Opt::Folio => "=2M",
-                Opt::Iommu => "=amd-vi",
-                _ => "=1",
+    fn options_of_every_command_come_last_under_a_heading_of_their_own() {
+        fn check(command: &clap::Command) {
+            let is_global = |arg: &&Arg| arg.get_help_heading() == Some(GLOBAL);
+            let all: Vec<_> = command.get_arguments().collect();
+            let global = all.iter().skip_while(|arg| !is_global(arg));
+            let flags: Vec<_> = global.filter_map(|arg| arg.get_short()).collect();
+            let expected: &[char] = match command.get_name() {
+                "pagetoll" => &['v', 'q', 'h', 'V'],
+                _ => &['v', 'q', 'h'],
             };
-            let flag = format!("{option}{value}");
-            let Command::Bill(bill) = parsed(&["pagetoll", "bill", "pin", &flag]).command else {
-                panic!("not a bill");
-            };
-            let (route, args) = bill.command.split();
-            assert_eq!(args.spec(route).given(), [option]);
+            assert_eq!(flags, expected, "{}", command.get_name());
+            // clap's own command help has no options.
+            let subcommands = command.get_subcommands();
+            let own = subcommands.filter(|command| command.get_name() != "help");
+            own.for_each(check);
         }
+        let mut command = Cli::command();
+        command.build();
+        check(&command);
+    }
+
+    #[test]
+    fn a_bill_without_options_has_none_given() {
+        for &route in Route::ALL {
+            let args = parsed(&[route.name().to_owned()]);
+            assert_eq!((args.spec.route, args.on), (route, None));
+            assert_eq!(args.given, []);
+        }
+    }
+
+    #[test]
+    fn every_argument_of_a_bill_is_an_option_that_is_given_when_it_is_said() {
+        for arg in arguments(Route::Pin) {
+            let flag = arg.get_long().unwrap().to_owned();
+            if ["on", "format", "output"].contains(&flag.as_str()) {
+                continue;
+            }
+            let option = Opt::find(&flag).unwrap_or_else(|| panic!("--{flag}: is no option"));
+            let values = arg.get_possible_values();
+            let value = match (arg.get_action().takes_values(), values.first()) {
+                (false, _) => String::new(),
+                (true, Some(first)) => format!("={}", first.get_name()),
+                (true, None) => "=1".to_owned(),
+            };
+            let args = parsed(&["pin".to_owned(), format!("--{flag}{value}")]);
+            assert_eq!(args.given, [option]);
+        }
+        for option in Opt::all() {
+            let is_it = |arg: &Arg| arg.get_long() == Some(option.name);
+            assert!(arguments(Route::Pin).iter().any(is_it), "{option}");
+        }
+    }
+
+    #[test]
+    fn help_shows_what_applies_to_a_route_and_names_backends_that_its_heading_does_not() {
+        let shown = |route, flag: &str| {
+            let all = arguments(route);
+            let arg = all.iter().find(|arg| arg.get_long() == Some(flag)).unwrap();
+            let help = arg.get_help().unwrap().to_string();
+            let suffix = help.rsplit_once(" (").map(|(_, end)| format!("({end}"));
+            (!arg.is_hide_set()).then_some(suffix.filter(|end| end.ends_with(')')))
+        };
+        let backends = |names: &str| Some(Some(names.to_owned()));
+        assert_eq!(shown(Route::Demand, "wait"), backends("(live)"));
+        assert_eq!(shown(Route::Demand, "readers"), backends("(live, sim)"));
+        assert_eq!(shown(Route::Demand, "seed"), backends("(live, sim)"));
+        assert_eq!(shown(Route::Unmap, "seed"), backends("(sim)"));
+        assert_eq!(shown(Route::Unmap, "fresh"), Some(None));
+        assert_eq!(shown(Route::Unmap, "wait"), None);
     }
 }

@@ -1,17 +1,18 @@
-//! One module for each command: what it does between the arguments and the output.
+//! One module for each command: from its arguments to its output.
 
 mod advise;
 mod bill;
 mod bisect;
 mod cache;
 mod calibrate;
+mod completions;
 mod conformance;
 mod deliver;
 mod diff;
 mod doctor;
 mod fix;
-mod generate;
 mod graph;
+mod man;
 mod read;
 mod recorded;
 mod report;
@@ -26,7 +27,6 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use pagetoll_backend::input;
-use pagetoll_render::Format;
 use pagetoll_render::document::Document;
 use serde::Serialize;
 
@@ -35,13 +35,13 @@ use crate::failure::{Failure, Outcome};
 use crate::output::Destination;
 use crate::{parent, signals};
 
-/// Does what was asked.
+/// Runs a subcommand.
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     let verbosity = cli.verbosity();
     match cli.command {
-        Command::Bill(route) => {
+        Command::Bill(args) => {
             parent::end_with_it();
-            bill::run(route.command, verbosity)
+            bill::run(&args, verbosity)
         }
         Command::Report(args) => report::run(&args),
         Command::Diff(args) => diff::run(&args),
@@ -57,7 +57,8 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Cache(args) => cache::run(&args, verbosity),
         Command::Calibrate(args) => calibrate::run(&args, verbosity),
         Command::Validate(args) => validate::run(&args, verbosity),
-        Command::Generate(args) => generate::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Guard { journal } => {
             signals::ignore().context("cannot ignore signals")?;
             Ok(match pagetoll_live::guard(&journal) {
@@ -77,7 +78,7 @@ fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(input::open(path).map_err(refuse)?))
 }
 
-/// What a file is called in messages.
+/// Name of a file in messages.
 fn name_of(path: &Path) -> String {
     if path == Path::new("-") {
         "standard input".to_owned()
@@ -86,12 +87,7 @@ fn name_of(path: &Path) -> String {
     }
 }
 
-/// Prints a list: `data` in JSON, `document` otherwise.
-fn print_list(document: Document, data: &impl Serialize, format: Format) -> Result<()> {
-    write_list(document, data, &Destination::stdout(format))
-}
-
-/// The same, where it was wanted.
+/// Writes a list to `to`: `data` in JSON, `document` otherwise.
 fn write_list(document: Document, data: &impl Serialize, to: &Destination) -> Result<()> {
     let text = pagetoll_render::list(document, data, to.format, to.width())?;
     Ok(to.write(&text)?)

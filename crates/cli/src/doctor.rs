@@ -2,6 +2,7 @@
 //!
 //! Only looks; [`install`] is what changes something, and only when it is called.
 
+pub(crate) mod facts;
 pub(crate) mod install;
 mod live;
 mod machine;

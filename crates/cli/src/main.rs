@@ -18,8 +18,8 @@ mod terminal;
 use std::io;
 use std::process::ExitCode;
 
-use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, FromArgMatches};
 use pagetoll_bill::Route;
 use tracing::level_filters::LevelFilter;
 
@@ -27,7 +27,7 @@ use crate::args::{Cli, Verbosity};
 use crate::output::HarmlessLines;
 
 fn main() -> ExitCode {
-    let cli = match args::command()
+    let cli = match Cli::command()
         .try_get_matches()
         .and_then(|m| Cli::from_arg_matches(&m))
     {

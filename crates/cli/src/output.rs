@@ -15,7 +15,7 @@ use crate::terminal;
 
 const FLAG: &str = "--output";
 
-/// Where a bill goes, and in which form.
+/// Destination and form of a result.
 #[derive(Clone, Debug)]
 pub(crate) struct Destination {
     pub(crate) format: Format,
@@ -29,14 +29,9 @@ impl Destination {
         Self::of(args.format, args.output.as_deref(), kind)
     }
 
-    /// The same, of a list.
+    /// Destination of a list, checked as that of a bill.
     pub(crate) fn of_list(args: &ListOutputArgs) -> Result<Self, Failure> {
         Self::of(args.format, args.output.as_deref(), Kind::List)
-    }
-
-    /// Standard output.
-    pub(crate) const fn stdout(format: Format) -> Self {
-        Self { format, file: None }
     }
 
     fn of(format: Option<Format>, file: Option<&Path>, kind: Kind) -> Result<Self, Failure> {
@@ -56,7 +51,7 @@ impl Destination {
         })
     }
 
-    /// Of its lines, where the format has any.
+    /// Width of the lines, where the format has any.
     pub(crate) fn width(&self) -> Width {
         match &self.file {
             Some(_) => Width::Unlimited,
@@ -107,7 +102,8 @@ pub(crate) fn set_aside_unfinished() -> Result<(), Failure> {
 }
 
 fn format_of(file: &Path) -> Result<Format, Failure> {
-    let format = Format::of_path(file).map_err(|unknown| bad(FLAG, file, &unknown.to_string()))?;
+    let format =
+        Format::from_path(file).map_err(|unknown| bad(FLAG, file, &unknown.to_string()))?;
     Ok(format.unwrap_or(Format::Text))
 }
 

@@ -11,8 +11,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pagetoll_test_support::{become_subreaper, strays};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Milliseconds that a command may take to end, where the variable `WITHIN_MS` does not say.
 const WITHIN: u64 = 10_000;
@@ -29,7 +30,7 @@ const VANISH: Duration = Duration::from_secs(10);
 const SIGNALS: [(Signal, i32); 2] = [(Signal::INT, 130), (Signal::TERM, 143)];
 
 /// Commands by what they are at. Files are of [`Place`], and `_` is a blank within a word.
-const COMMANDS: [&str; 39] = [
+const COMMANDS: [&str; 40] = [
     // Inside one simulated machine.
     "bill unmap --on sim --pages 268435456",
     "bill fault --on sim --pages 268435456",
@@ -73,7 +74,8 @@ const COMMANDS: [&str; 39] = [
     "cache",
     "calibrate old.json",
     "fix list",
-    "generate generated",
+    "completions bash",
+    "man --folder generated",
     "bisect run-one kept.json --row clear_set-pte -- --on sim --pages 268435456",
 ];
 
@@ -165,41 +167,6 @@ impl Place {
     }
 }
 
-/// The processes whose parent this one is, and their names.
-fn children() -> Vec<(Pid, String)> {
-    let own = getpid().as_raw_nonzero().to_string();
-    let child = |entry: fs::DirEntry| {
-        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        let (process, rest) = stat.split_once(" (")?;
-        let (name, fields) = rest.rsplit_once(") ")?;
-        let parent = fields.split(' ').nth(1)?;
-        let process = Pid::from_raw(process.parse().ok()?)?;
-        (parent == own).then(|| (process, name.to_owned()))
-    };
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    all.filter_map(child).collect()
-}
-
-/// Processes that outlived a command, which this one is then the parent of. Those that end by themselves within the time
-/// are none.
-fn strays(within: Duration) -> Vec<String> {
-    let began = Instant::now();
-    loop {
-        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-        let left = children();
-        if left.is_empty() {
-            return Vec::new();
-        }
-        if began.elapsed() > within {
-            for (process, _) in &left {
-                let _ = kill_process(*process, Signal::KILL);
-            }
-            return left.into_iter().map(|(_, name)| name).collect();
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// Exit code of a process, 128 + N after signal N, and the time until it ended; `None` after a timeout.
 fn end_of(child: &mut Child, limit: Duration) -> (Option<i32>, Duration) {
     let began = Instant::now();
@@ -219,7 +186,7 @@ fn end_of(child: &mut Child, limit: Duration) -> (Option<i32>, Duration) {
 
 #[test]
 fn every_command_ends_when_a_signal_asks_for_it() {
-    set_child_subreaper(Some(getpid())).unwrap();
+    become_subreaper();
     let place = Place::new();
     let within = std::env::var("WITHIN_MS").map_or(WITHIN, |text| text.parse().unwrap());
     let within = Duration::from_millis(within);

@@ -10,7 +10,7 @@ mod place;
 
 use crate::script;
 
-pub use answer::{Answer, Answered, Outcome, Shown, Waiting, describe};
+pub use answer::{Answer, Outcome, PageContent, StepAnswer, Waiting, describe};
 pub use case::{
     Actor, Binding, Call, Case, Content, GUEST_BYTES, GUEST_SLOT, Kind, Memory, Memslot,
     MemslotCall, Need, O_NONBLOCK, PageCall, Step, Touch, UFFD_USER_MODE_ONLY, UserfaultfdCall,

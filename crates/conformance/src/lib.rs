@@ -12,6 +12,6 @@ mod xen;
 
 pub use script::{ScriptError, Scripted};
 pub use xen::{
-    Answer, Answered, At, Batch, Case, Ext, ExtArgument, Flush, Frames, Native, Operation, Place,
-    Step, Symbol, Update, VaUpdate, Value, all, describe, parse, recorded,
+    Answer, Batch, Case, CaseAnswers, Ext, ExtArgument, Flush, Frames, Native, Operation, Place,
+    Step, Symbol, Target, Update, VaUpdate, Value, all, describe, parse, recorded,
 };

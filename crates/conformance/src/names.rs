@@ -1,23 +1,23 @@
-//! Names in scripts and answers, and what they stand for.
+//! Tables of names in scripts and answers, with their values.
 
-/// Names, each once, and what they stand for.
+/// Names, each once, with their values.
 pub(crate) struct Names<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
 impl<T: Copy + PartialEq> Names<T> {
-    /// What a name stands for.
+    /// Value of a name.
     pub(crate) fn find(&self, name: &str) -> Option<T> {
         let found = self.0.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| *value)
     }
 
-    /// What a name stands for; else the problem, with the names that there are.
+    /// Value of a name; else a problem that lists the known names.
     pub(crate) fn one_of(&self, what: &str, name: &str) -> Result<T, String> {
         self.find(name)
             .ok_or_else(|| format!("{what} '{name}': expected one of {}", self.listed()))
     }
 
     /// The name of a value.
-    pub(crate) fn of(&self, value: T) -> Option<&'static str> {
+    pub(crate) fn name(&self, value: T) -> Option<&'static str> {
         let found = self.0.iter().find(|(_, known)| *known == value);
         found.map(|(name, _)| *name)
     }
@@ -29,8 +29,8 @@ impl<T: Copy + PartialEq> Names<T> {
 }
 
 impl Names<u64> {
-    /// The names of the bits that are set, with a blank between them.
-    pub(crate) fn of_bits(&self, bits: u64) -> String {
+    /// Names of the bits that are set, separated by blanks.
+    pub(crate) fn bit_names(&self, bits: u64) -> String {
         let set = self.0.iter().filter(|(_, bit)| bits & bit != 0);
         set.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
     }
@@ -56,6 +56,6 @@ const ERRNOS: Names<i32> = Names(&[
 
 /// The name of one of Linux's errors.
 pub(crate) fn errno_name(errno: i32) -> String {
-    let known = ERRNOS.of(errno);
+    let known = ERRNOS.name(errno);
     known.map_or_else(|| format!("errno {errno}"), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! What scripts and records of all languages have in common: lines, comments, cases by name.
+//! Parts that scripts and records of all languages share: lines, comments, cases by name.
 
 use pagetoll_units::budget::check_text;
 use thiserror::Error;
@@ -11,7 +11,7 @@ pub struct ScriptError {
     pub file: String,
     /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong, and what was expected.
+    /// Problem and expectation.
     pub problem: String,
 }
 
@@ -19,7 +19,7 @@ pub struct ScriptError {
 pub trait Scripted {
     /// Unique within its suite.
     fn name(&self) -> &str;
-    /// What the case shows.
+    /// One line on the behaviour that the case shows.
     fn about(&self) -> &str;
     /// The lines of the script.
     fn steps(&self) -> impl ExactSizeIterator<Item = &str>;
@@ -68,7 +68,7 @@ pub(crate) fn cases<C>(
     Ok(cases)
 }
 
-/// What was recorded of a case, a line for each step.
+/// Recorded answers to a case, a line for each step.
 pub(crate) fn recorded(record: &str, case: &str) -> Option<Vec<String>> {
     let mut lines = record
         .lines()
@@ -110,7 +110,7 @@ macro_rules! suite {
             $crate::script::cases(SCRIPTS, $parse)
         }
 
-        /// What the real system answered to a case when it was last recorded, a line for each step.
+        /// Answers of the real system to a case at the last recording, a line for each step.
         #[must_use]
         pub fn recorded(case: &str) -> Option<Vec<String>> {
             $crate::script::recorded(RECORD, case)

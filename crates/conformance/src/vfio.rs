@@ -8,7 +8,7 @@ mod parse;
 use crate::script;
 
 pub use case::{
-    Answer, Answered, Call, Case, DmaFlags, MapDma, Memory, SENTINEL, Shape, Step, UnmapDma,
+    Answer, Answers, Call, Case, DmaFlags, MapDma, Memory, SENTINEL, Shape, Step, UnmapDma,
     describe,
 };
 pub use parse::parse;

@@ -9,9 +9,9 @@ mod parse;
 
 use crate::script;
 
-pub use answer::{Answer, Answered, Frames, describe};
+pub use answer::{Answer, CaseAnswers, Frames, describe};
 pub use case::{
-    At, Batch, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update,
+    Batch, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Target, Update,
     VaUpdate, Value,
 };
 pub use parse::parse;

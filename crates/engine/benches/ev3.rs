@@ -1,4 +1,4 @@
-//! How fast the engine is: the two standard jobs, in instructions per event and by the clock.
+//! Speed of the engine on the two standard jobs, in instructions per event and by the clock.
 //!
 //! ```text
 //! cargo bench -p pagetoll-engine --bench ev3
@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use jobs::{EVENTS_PER_ROUND, Job, ROUNDS, TASKS, build};
-use pagetoll_engine::{Keep, QueueKind};
+use pagetoll_engine::Statistics;
 
 /// Wall-clock runs per job; the fastest counts.
 const RUNS: u32 = 15;
@@ -36,39 +36,31 @@ fn named(job: &str) -> Job {
     if job == "A" { Job::A } else { Job::B }
 }
 
-/// What a process does that is counted: runs a job, and prints its peak memory.
+/// Runs a job once, as the counted process, and prints its peak memory.
 fn run_once(job: &str, rounds: u64) {
-    build(named(job), rounds, QueueKind::Wheel, Keep::default())
+    build(named(job), rounds, Statistics::default())
         .run()
         .expect("the job ends");
     println!("{}", own_peak_rss().unwrap_or_default());
 }
 
 fn report() {
-    println!("job  queue        end  M ev3/s  instr/ev3  peak RSS");
+    println!("job        end  M ev3/s  instr/ev3  peak RSS");
     for job in ["A", "B"] {
-        for queue in [QueueKind::Wheel, QueueKind::Heap] {
-            let rate = (0..RUNS)
-                .map(|_| rate(named(job), queue))
-                .fold(0.0, f64::max);
-            let counted = queue == QueueKind::Wheel;
-            let count = if counted {
-                instructions_per_event(job)
-            } else {
-                None
-            };
-            let count = count.map_or_else(|| "-".into(), |count| format!("{count:.1}"));
-            let memory = if counted { peak_rss(job) } else { None };
-            let memory = memory.map_or_else(|| "-".into(), |kib| format!("{:.1} MB", kib / 1000.0));
-            let (end, queue) = (named(job).end(), format!("{queue:?}"));
-            println!("{job:<3}  {queue:<5}  {end:>9}  {rate:>7.1}  {count:>9}  {memory:>8}");
-        }
+        let rates = (0..RUNS).map(|_| rate(named(job)));
+        let rate = rates.fold(0.0, f64::max);
+        let count = instructions_per_event(job);
+        let count = count.map_or_else(|| "-".into(), |count| format!("{count:.1}"));
+        let memory = peak_rss(job);
+        let memory = memory.map_or_else(|| "-".into(), |kib| format!("{:.1} MB", kib / 1000.0));
+        let end = named(job).end();
+        println!("{job:<3}  {end:>9}  {rate:>7.1}  {count:>9}  {memory:>8}");
     }
 }
 
 /// Millions of events per second of one full run, which must end when it should.
-fn rate(job: Job, queue: QueueKind) -> f64 {
-    let mut engine = build(job, ROUNDS, queue, Keep::default());
+fn rate(job: Job) -> f64 {
+    let mut engine = build(job, ROUNDS, Statistics::default());
     let start = Instant::now();
     let end = engine.run().expect("the job ends");
     let seconds = start.elapsed().as_secs_f64();
@@ -81,7 +73,7 @@ fn instructions_per_event(job: &str) -> Option<f64> {
     Some((full - start_up) / EVENTS as f64)
 }
 
-/// What cachegrind counts in a process that runs the job.
+/// Instructions by cachegrind of a process that runs the job.
 fn instructions(job: &str, rounds: u64) -> Option<f64> {
     let valgrind = [
         "--tool=cachegrind",

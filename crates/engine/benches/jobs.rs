@@ -2,7 +2,7 @@
 //! grant of a lock, the end of a hold.
 
 use pagetoll_engine::{
-    CoreId, Cx, Distance, Engine, Keep, QueueKind, Setup, SpinLock, Ticks, Toll, Tolls,
+    CoreId, Cx, Distance, Engine, Setup, SpinLock, Statistics, Ticks, Toll, Tolls,
 };
 
 /// Tasks of a job, each on a core of its own.
@@ -22,7 +22,7 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// When the full job ends.
+    /// End of the full job.
     pub(crate) const fn end(self) -> u64 {
         match self {
             Self::A => 512_001_000,
@@ -30,7 +30,7 @@ impl Job {
         }
     }
 
-    /// What `task` computes in `round`.
+    /// Ticks that `task` computes in `round`.
     #[inline]
     pub(crate) const fn compute(self, task: u64, round: u64) -> u64 {
         match self {
@@ -48,7 +48,7 @@ struct JobTolls {
 }
 
 /// An engine with the job's tasks spawned, ready to run.
-pub(crate) fn build(job: Job, rounds: u64, queue: QueueKind, keep: Keep) -> Engine {
+pub(crate) fn build(job: Job, rounds: u64, keep: Statistics) -> Engine {
     let mut names = Tolls::new();
     let tolls = JobTolls {
         compute: names.register("compute"),
@@ -58,7 +58,6 @@ pub(crate) fn build(job: Job, rounds: u64, queue: QueueKind, keep: Keep) -> Engi
     let setup = Setup {
         tasks: TASKS,
         cores: TASKS,
-        queue,
         keep,
         ..Setup::default()
     };

@@ -1,4 +1,4 @@
-//! What it costs to get something from one core to another.
+//! Costs of moving something from one core to another.
 
 use std::fmt;
 use std::rc::Rc;
@@ -13,13 +13,13 @@ use crate::time::Ticks;
 pub struct Distance(Option<Rc<dyn Fn(CoreId, CoreId) -> Ticks>>);
 
 impl Distance {
-    /// Everything is everywhere at once.
+    /// No cost between any cores.
     #[must_use]
     pub const fn none() -> Self {
         Self(None)
     }
 
-    /// The same cost between any two cores, also from a core to itself.
+    /// Equal cost between any two cores, also from a core to itself.
     #[must_use]
     pub fn uniform(cost: Ticks) -> Self {
         Self::by(move |_, _| cost)
@@ -31,7 +31,7 @@ impl Distance {
         Self(Some(Rc::new(cost)))
     }
 
-    /// Whether there is no cost anywhere.
+    /// True without any cost.
     #[inline]
     pub(crate) fn is_none(&self) -> bool {
         self.0.is_none()

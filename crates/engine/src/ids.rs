@@ -5,7 +5,7 @@
 /// The absence of a task in an intrusive link. No engine has this many tasks.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Who is charged: a task, or a core for the interrupts that it handles.
+/// Payer of charges: a task, or a core for the interrupts that it handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub(crate) u32);
 

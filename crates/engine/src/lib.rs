@@ -8,15 +8,12 @@
 //! |---|---|---|---|
 //! | [`SpinLock`] | spinning | first in, first out | hand-off by distance |
 //! | [`TicketLock`] | spinning | first in, first out | hand-off by distance and number of waiters |
-//! | [`Mutex`] | sleeping | first in, first out | wake-up by distance |
-//! | [`RwSem`] | sleeping | first in, first out, readers together | wake-up by distance |
 //! | [`WaitQueue`] | sleeping | by entry, exclusive ones counted | each entry visited, each task woken |
 //! | [`Ipi`] | spinning | by arrival | send, flight, handling, acknowledgement |
 //! | [`CacheLine`] | spinning | [`Arbitration`] | transfer by distance |
 //!
 //! Equal times stay first in, first out, and randomness comes from one seed: the same tasks give the
-//! same [trace hash](Engine::trace_hash) where it is [kept](Keep), whatever the timer queue
-//! ([`QueueKind`]).
+//! same [trace hash](Engine::trace_hash) where it is [kept](Statistics).
 //!
 //! It ends with an error and never hangs: a [`Deadlock`] names who waits for what and who holds it, a
 //! [`Misuse`] what a task did wrong. (A task that loops without charging anything does hang.)
@@ -45,6 +42,10 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod distance;
 mod ids;
 mod queue;
@@ -54,17 +55,14 @@ mod time;
 
 pub use distance::Distance;
 pub use ids::{CoreId, TaskId, Toll};
-pub use queue::timers::QueueKind;
-pub use runtime::context::{Charge, Charging, Cx};
-pub use runtime::deadlock::{Blocked, Deadlock};
+pub use runtime::context::{Charge, ChargeFuture, Cx};
+pub use runtime::deadlock::{BlockedTask, Deadlock};
 pub use runtime::error::{Misuse, RunError, SetupError, SpawnError};
 pub use runtime::executor::{Engine, Handle, Progress, Setup, Tolls};
 pub use runtime::ipi::{InterruptMask, Ipi, IpiCosts, IpiTolls};
-pub use runtime::record::{Keep, Record, Total};
+pub use runtime::record::{Record, Statistics, Total};
 pub use sync::cache_line::{Arbitration, CacheLine, LineCosts};
-pub use sync::mutex::{Mutex, MutexGuard};
-pub use sync::rwsem::{ReadGuard, RwSem, WriteGuard};
 pub use sync::spinlock::{Acquire, SpinGuard, SpinLock};
 pub use sync::ticket::{TicketCosts, TicketLock};
-pub use sync::wait_queue::{Sharing, Standing, WaitQueue, Waited, WakeUp, Walk, WalkCosts};
+pub use sync::wait_queue::{Sharing, StandingEntry, WaitEnd, WaitQueue, WakeUp, Walk, WalkCosts};
 pub use time::{Ticks, Time};

@@ -1,4 +1,4 @@
-//! What runs tasks: the clock, cores and their interrupts, the ledger of tolls, and the errors that end a run.
+//! Execution of tasks: the clock, cores and their interrupts, the ledger of tolls, and the errors that end a run.
 
 pub(crate) mod context;
 pub(crate) mod cores;

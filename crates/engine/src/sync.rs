@@ -1,8 +1,6 @@
-//! What tasks contend for: locks, wait queues and cache lines.
+//! Contended resources: locks, wait queues and cache lines.
 
 pub(crate) mod cache_line;
-pub(crate) mod mutex;
-pub(crate) mod rwsem;
 pub(crate) mod spinlock;
 pub(crate) mod ticket;
 pub(crate) mod wait_queue;

@@ -28,31 +28,31 @@ use crate::spec::Spec;
 use crate::target::Target;
 use crate::tree::{self, Changes};
 
-/// What a build takes beside its source: links to 90,000 files are 400 MiB of inodes and folders, objects 150 MiB.
+/// Disk space of a build beside its source: links to 90,000 files are 400 MiB of inodes and folders, objects 150 MiB.
 pub(crate) const BUILD_ROOM: u64 = 1 << 30;
-/// Raised when the same inputs are built in another way.
+/// Version of the build itself: raised when equal inputs are built in another way.
 const RECIPE: &str = "1";
-/// A file in a work folder, which is there while its tree and objects agree with each other: the files that differ from
-/// the source, a line each.
+/// Name of a file in a work folder that lists the files that differ from the source, a line each. It exists while tree
+/// and objects agree with each other.
 const CHANGED: &str = "changed";
 
-/// What `fix build` needs: a fix, the source to apply it to, and how to build it.
+/// Input of `fix build`: a fix, the source to apply it to, and how to build it.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// The fix and its series, or no fix.
     pub spec: Spec,
     /// The user's own tree; `None` is Debian's source.
     pub source: Option<PathBuf>,
-    /// Whether package look-ups that were made before will do.
+    /// Reuse of earlier package look-ups.
     pub freshness: Freshness,
     /// Compilers that run at the same time.
     pub jobs: usize,
-    /// How the kernel is configured.
+    /// Kernel configuration.
     pub flavour: Flavour,
 }
 
 impl Order {
-    /// All that is applied to the source: first what a flavour needs, which is to be sent by itself.
+    /// Patches in the order in which they are applied: first those that a flavour needs, which are sent separately.
     fn patches(&self) -> Vec<Patch> {
         let mut patches = match self.flavour {
             Flavour::Lab | Flavour::Vfio => Vec::new(),
@@ -65,14 +65,14 @@ impl Order {
 
 /// A kernel that is in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Built {
-    /// Bootable in the lab; without modules.
+pub struct KernelBuild {
+    /// The image, bootable in the lab; without modules.
     pub kernel: KernelImage,
-    /// Whether it had been built before.
+    /// True for a kernel from the cache.
     pub cached: bool,
 }
 
-/// Everything that a build is made from, before anything is compiled.
+/// Inputs of a build, collected before anything is compiled.
 pub(crate) struct Plan<'a> {
     order: &'a Order,
     surroundings: Surroundings<'a>,
@@ -82,12 +82,12 @@ pub(crate) struct Plan<'a> {
     place: Place<'a>,
 }
 
-/// The work folder of a plan.
+/// Work folder of a plan.
 #[derive(Clone, Copy)]
 enum Place<'a> {
-    /// Links to the source, and files in the place of those that patches change. Other processes may want it.
+    /// Links to the source, and copies of the files that patches change. Other processes may wait for it.
     Links,
-    /// A checkout and the objects of commits before, which this process holds.
+    /// Git checkout with the objects of earlier commits, which this process holds.
     Checkout(&'a Checkout, &'a Commit),
 }
 
@@ -96,7 +96,7 @@ enum Place<'a> {
 /// # Errors
 /// [`Error::MissingTools`] before anything is fetched; a source that cannot be had or does not fit;
 /// [`FixError::Build`]; [`Error::NoSpace`]; [`Error::Stopped`]. Nothing that is half built is ever used.
-pub fn build(order: &Order, surroundings: &Surroundings<'_>) -> Result<Built, FixError> {
+pub fn build(order: &Order, surroundings: &Surroundings<'_>) -> Result<KernelBuild, FixError> {
     Plan::new(order, *surroundings)?.base()
 }
 
@@ -109,7 +109,16 @@ impl<'a> Plan<'a> {
         phase.step("unpack");
         let spec = &order.spec;
         let patches = order.patches();
-        let own = own_source(order, &patches, surroundings)?;
+        let own = match &order.source {
+            Some(folder) => {
+                let Surroundings { cache, stop, .. } = surroundings;
+                let own = source::from_user(folder, spec, cache, stop)?;
+                // A misfit shows here, before anything is fetched.
+                tree::changes(&own, &Changes::new(), &patches)?;
+                Some(own)
+            }
+            None => None,
+        };
         let source = source::obtain(spec, own, order.freshness, surroundings)?;
         phase.step("patch");
         Ok(Self {
@@ -122,14 +131,14 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The same for a commit, which is checked out when it is compiled.
-    pub(crate) fn of_commit(
+    /// Plans a commit, which is checked out when it is compiled.
+    pub(crate) fn for_commit(
         order: &'a Order,
         checkout: &'a Checkout,
         commit: &'a Commit,
         surroundings: Surroundings<'a>,
     ) -> Result<Self, FixError> {
-        let own = source::of_commit(checkout, commit, surroundings.stop)?;
+        let own = source::from_commit(checkout, commit, surroundings.stop)?;
         Ok(Self {
             changes: Changes::new(),
             compiler: compiler(order.spec.arch(), surroundings.stop)?,
@@ -140,20 +149,20 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The kernel that was ordered.
-    pub(crate) fn base(&self) -> Result<Built, FixError> {
+    /// Builds the kernel that was ordered.
+    pub(crate) fn base(&self) -> Result<KernelBuild, FixError> {
         self.kernel(&self.changes)
     }
 
-    /// The same kernel, broken by one more patch.
-    pub(crate) fn variant(&self, broken: Patch) -> Result<Built, FixError> {
+    /// Builds the kernel with one more patch, which breaks it.
+    pub(crate) fn variant(&self, broken: Patch) -> Result<KernelBuild, FixError> {
         let changes = tree::changes(&self.source, &self.changes, &[broken])?;
         self.kernel(&changes)
     }
 
     /// Compiles the patched tree in the fix's other configurations.
-    pub(crate) fn elsewhere(&self, fix: &Fix) -> Result<(), FixError> {
-        self.everywhere(fix, &self.changes)
+    pub(crate) fn compile_configurations(&self, fix: &Fix) -> Result<(), FixError> {
+        self.compile_all(fix, &self.changes)
     }
 
     /// Builds each kernel that has the first of the patches and not the others, as git-bisect(1) meets them.
@@ -162,8 +171,8 @@ impl<'a> Plan<'a> {
         for count in 1..patches.len() {
             let applied = &patches[..count];
             let changes = tree::changes(&self.source, &Changes::new(), applied)?;
-            let built = self.kernel(&changes).map(drop);
-            let both = built.and_then(|()| self.everywhere(fix, &changes));
+            let kernel = self.kernel(&changes).map(drop);
+            let both = kernel.and_then(|()| self.compile_all(fix, &changes));
             both.map_err(|error| FixError::Bisect {
                 patch: patches[count - 1].file.to_owned(),
                 source: Box::new(error),
@@ -172,16 +181,16 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    fn everywhere(&self, fix: &Fix, changes: &Changes) -> Result<(), FixError> {
+    fn compile_all(&self, fix: &Fix, changes: &Changes) -> Result<(), FixError> {
         let mut all = fix.compiles.iter();
         all.try_for_each(|other| self.compile_elsewhere(changes, other))
     }
 
-    fn kernel(&self, changes: &Changes) -> Result<Built, FixError> {
+    fn kernel(&self, changes: &Changes) -> Result<KernelBuild, FixError> {
         let name = format!("fix/kernels/{}", self.key(changes));
         if let Some(kernel) = self.cache().known(&name)? {
             let kernel = self.image(&kernel)?;
-            return Ok(Built {
+            return Ok(KernelBuild {
                 kernel,
                 cached: true,
             });
@@ -189,9 +198,13 @@ impl<'a> Plan<'a> {
         let _working = self.lock_work()?;
         let kernel = match self.cache().known(&name)? {
             Some(kernel) => kernel,
-            None => self.compile(changes, &name)?,
+            None => self.in_tree(changes, |make| {
+                let lines = self.order.spec.series.build_lines.get(&self.arch());
+                make.kernel(self.target().image, lines.copied().unwrap_or_default())?;
+                self.publish(make, &name)
+            })?,
         };
-        Ok(Built {
+        Ok(KernelBuild {
             kernel: self.image(&kernel)?,
             cached: false,
         })
@@ -202,26 +215,26 @@ impl<'a> Plan<'a> {
     }
 
     fn target(&self) -> &'static Target {
-        Target::of(self.arch())
+        Target::for_arch(self.arch())
     }
 
     fn cache(&self) -> &Cache {
         self.surroundings.cache
     }
 
-    /// What kbuild is given.
+    /// Configuration that kbuild is given.
     fn config(&self) -> String {
         config::trimmed(&self.source.config, &self.order.flavour.wanted(self.arch()))
     }
 
-    /// Everything that makes two kernels differ.
+    /// Digest of everything that makes two kernels differ.
     fn key(&self, changes: &Changes) -> String {
         let config = self.config();
         let inputs = [&self.source.content, &config, self.compiler, RECIPE];
         sha256_of(format!("{inputs:?} {changes:?}").as_bytes())
     }
 
-    /// Where it is compiled: one place for all kernels of a source, which differ in few files.
+    /// Work folder, shared by all kernels of a source, which differ in few files.
     fn work(&self) -> PathBuf {
         self.cache().path(&self.work_name())
     }
@@ -239,15 +252,6 @@ impl<'a> Plan<'a> {
     pub(crate) fn clear_work(&self) -> Result<(), FixError> {
         let _working = self.lock_work()?;
         Ok(remove(&self.work())?)
-    }
-
-    /// Compiles a kernel and publishes it.
-    fn compile(&self, changes: &Changes, name: &str) -> Result<Entry, FixError> {
-        self.in_tree(changes, |make| {
-            let lines = self.order.spec.series.build_lines.get(&self.arch());
-            make.kernel(self.target().image, lines.copied().unwrap_or_default())?;
-            self.publish(make, name)
-        })
     }
 
     /// Compiles objects of a patched tree in another configuration, and keeps nothing of it but the log.
@@ -270,7 +274,7 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Works in the tree, configured and with these changes.
+    /// Runs `work` in the tree, configured and with these changes.
     fn in_tree<T>(
         &self,
         changes: &Changes,
@@ -282,7 +286,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Where the work fails, the tree is not used again.
+    /// Runs `work` in a tree of links. After an error the tree is not used again.
     fn in_links<T>(
         &self,
         changes: &Changes,
@@ -309,7 +313,8 @@ impl<'a> Plan<'a> {
         Ok(made)
     }
 
-    /// Where the work fails, make(1) has removed what it was making, and the next commit is compiled from the rest.
+    /// Runs `work` in a checkout. After an error make(1) has removed its unfinished targets, and the next commit reuses
+    /// the rest.
     fn in_checkout<T>(
         &self,
         checkout: &Checkout,
@@ -329,7 +334,7 @@ impl<'a> Plan<'a> {
         self.require(make, &self.order.flavour.wanted(self.arch()))
     }
 
-    /// The files that differ from the source in a tree that can be used again.
+    /// Files that differ from the source in a tree that can be used again.
     fn changed_before(&self, list: &Path) -> Result<Option<Vec<String>>, Error> {
         if !self.cache().is_private(&self.work_name())? {
             return Ok(None);
@@ -338,7 +343,7 @@ impl<'a> Plan<'a> {
         Ok(text.map(|text| text.lines().map(str::to_owned).collect()))
     }
 
-    /// A fresh tree, as the source is.
+    /// Creates a fresh tree, equal to the source.
     fn prepare(&self, work: &Path) -> Result<(), FixError> {
         remove(work)?;
         self.cache().folder(&self.work_name())?;
@@ -346,7 +351,7 @@ impl<'a> Plan<'a> {
         Ok(tree::mirror(&self.source, &work.join("tree"))?)
     }
 
-    /// kbuild drops what another setting rules out.
+    /// Fails for settings that kbuild dropped because another one rules them out.
     fn require(&self, make: &Make<'_>, wanted: &str) -> Result<(), FixError> {
         let lacking = config::lacking(&make.config()?, wanted);
         if lacking.is_empty() {
@@ -358,7 +363,7 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Compiles this tree in this work folder.
+    /// kbuild for a tree and a work folder.
     fn make(&self, tree: PathBuf, work: &Path) -> Make<'a> {
         let name = self.key(&self.changes);
         Make {
@@ -377,7 +382,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Image, configuration, release and list of drivers, in one step.
+    /// Publishes image, configuration, release and list of drivers in one step.
     fn publish(&self, make: &Make<'_>, name: &str) -> Result<Entry, FixError> {
         let scratch = self.cache().scratch();
         let folder = scratch.create_dir()?;
@@ -407,21 +412,6 @@ impl<'a> Plan<'a> {
             packages: self.source.packages.clone(),
         })
     }
-}
-
-/// The user's tree, which the patches must fit: checked before anything is fetched.
-fn own_source(
-    order: &Order,
-    patches: &[Patch],
-    surroundings: Surroundings<'_>,
-) -> Result<Option<Source>, FixError> {
-    let Some(folder) = &order.source else {
-        return Ok(None);
-    };
-    let Surroundings { cache, stop, .. } = surroundings;
-    let own = source::of_user(folder, &order.spec, cache, stop)?;
-    tree::changes(&own, &Changes::new(), patches)?;
-    Ok(Some(own))
 }
 
 pub(crate) fn remove(folder: &Path) -> Result<(), Error> {

@@ -17,9 +17,9 @@ use crate::error::{FixError, refused};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fix {
-    /// That of its folder too.
+    /// The folder's name too.
     pub name: String,
-    /// What it does, in one line.
+    /// Effect, in one line.
     pub summary: String,
     /// The text of its README.md: documents and figures that ask for it, and what it measures.
     #[serde(skip)]
@@ -27,7 +27,7 @@ pub struct Fix {
     /// Fixes that are applied before it: their patches come first in the order in which they are sent.
     #[serde(default)]
     pub after: Vec<String>,
-    /// What its patches change.
+    /// Program that its patches change.
     #[serde(default)]
     pub program: Program,
     /// The fix of Linux whose kernel its checks run on; a fix of Linux has its own.
@@ -42,11 +42,11 @@ pub struct Fix {
     /// Configurations that it must compile in beside the lab's.
     #[serde(default, rename = "compile")]
     pub compiles: Vec<Compile>,
-    /// Its patches, for each series of the program; the first is the default.
+    /// Patches, for each series of the program; the first is the default.
     pub series: Vec<Series>,
 }
 
-/// What a fix changes.
+/// Program that a fix patches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {
@@ -81,28 +81,28 @@ pub enum Bench {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// Its name in `checks.c` of `guests/init` or `guests/demand-probe`.
+    /// Name in `checks.c` of `guests/init` or `guests/demand-probe`.
     pub name: String,
     /// Pages that it works on, or operations on pages.
     pub pages: u32,
     /// The variant of the fix that is broken so that this check must fail on it.
     pub control: String,
-    /// It needs two CPUs to prove anything.
+    /// Two CPUs at least, to prove anything.
     #[serde(default)]
     pub races: bool,
 }
 
-/// A small configuration, and what must compile in it.
+/// A small configuration and the objects that must compile in it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compile {
-    /// For messages, and for the log.
+    /// Label in messages and in the log's name.
     pub name: String,
-    /// As kbuild's `ARCH`.
+    /// kbuild's `ARCH`.
     pub arch: String,
-    /// What is set over `allnoconfig`: lines of a `.config`.
+    /// Lines of a `.config`, set over `allnoconfig`.
     pub config: Vec<String>,
-    /// What these need in some series, and others do not have.
+    /// Further lines, for the series that know these settings.
     #[serde(default)]
     pub where_known: Vec<String>,
     /// Targets of kbuild, such as `mm/memory.o`.
@@ -128,16 +128,16 @@ pub struct Series {
 pub struct Patch {
     /// Path below `fixes/`.
     pub file: &'static str,
-    /// As `git format-patch` writes it.
+    /// Mail, as `git format-patch` writes it.
     pub text: &'static str,
 }
 
 /// A patch that breaks a fixed kernel on purpose, over all patches of its series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// As checks name it: the file without `.patch`.
+    /// File name without `.patch`, as checks name it.
     pub name: &'static str,
-    /// In the series' folder `broken/`.
+    /// A file in the series' folder `broken/`.
     pub patch: Patch,
 }
 
@@ -147,8 +147,8 @@ static FIXES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../fixes");
 /// The one folder that is not a fix.
 const DEBUG: &str = "debug";
 
-/// All fixes: those of Linux first, by the version of their first series, then by name. What is called `none` has the
-/// first series of its program.
+/// All fixes: those of Linux first, by the version of their first series, then by name. The spec `none` takes the first
+/// series of its program.
 #[must_use]
 pub fn all() -> &'static [Fix] {
     static ALL: OnceLock<Vec<Fix>> = OnceLock::new();
@@ -198,7 +198,7 @@ fn patch(file: &'static File<'static>) -> Option<Patch> {
     })
 }
 
-/// The fix of this name.
+/// Finds a fix by name.
 ///
 /// # Errors
 /// [`BadInput`](pagetoll_host::Error::BadInput) with the names that there are.
@@ -228,13 +228,13 @@ impl Fix {
         Path::new(&self.name).join(&series.version)
     }
 
-    /// Its own patches of a series, in order.
+    /// Patches of a series that belong to this fix alone, in order.
     #[must_use]
     pub fn patches(&self, series: &Series) -> Vec<Patch> {
         patches_in(&self.folder(series))
     }
 
-    /// All that is applied to a tree: the patches of the fixes before it, then its own.
+    /// Patches to apply to a tree: those of the fixes before it, then its own.
     #[must_use]
     pub fn stack(&self, series: &Series) -> Vec<Patch> {
         // A test looks all of them up.
@@ -307,8 +307,8 @@ mod tests {
     }
 
     fn every_series() -> impl Iterator<Item = (&'static Fix, &'static Series)> {
-        let of_fix = |fix: &'static Fix| fix.series.iter().map(move |series| (fix, series));
-        all().iter().flat_map(of_fix)
+        let with_series = |fix: &'static Fix| fix.series.iter().map(move |series| (fix, series));
+        all().iter().flat_map(with_series)
     }
 
     /// Only a person can certify the origin of a patch, and sign it off.

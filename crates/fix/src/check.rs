@@ -1,6 +1,7 @@
 //! Proves a fix: its checks must pass on the fixed kernel, and fail on kernels that are broken on purpose.
 //!
-//! A check that its negative control survives proves nothing: it is inconclusive, whatever it found on the fixed kernel.
+//! A check that its negative control survives proves nothing: it is inconclusive, even if it passed on the fixed
+//! kernel.
 
 use std::path::PathBuf;
 use std::thread;
@@ -28,49 +29,48 @@ use crate::spec::Spec;
 
 /// CPU time of a guest's QEMU for one check that races. Assumed: six times what the longest took.
 const RACE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// The same for one that does not: a broken kernel may loop until then.
+/// CPU time of a guest's QEMU for a check that does not race: a broken kernel may loop until then.
 const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// CPUs of the guests that prove a fix, a boot each.
 const CPUS: [usize; 3] = [1, 2, 4];
 /// CPUs of a broken kernel's guest where its check races: the fewest.
 const PAIR: usize = 2;
 
-/// What `fix check` needs: a fix on a kernel, and a hypervisor.
+/// Input of `fix check`: a fix on a kernel, and a hypervisor.
 #[derive(Clone, Debug)]
 pub struct CheckOrder {
     /// The fix and the source that it is applied to.
     pub build: Order,
-    /// The hypervisor; a fix of Xen and one of [`Bench::KvmHost`](catalogue::Bench) have no use for it.
+    /// The hypervisor; unused for a fix of Xen and for [`Bench::KvmHost`](catalogue::Bench).
     pub xen: XenSource,
-    /// What is checked.
+    /// System under check.
     pub subject: Subject,
     /// Names of the fix's checks; all where this is empty.
     pub only: Vec<String>,
-    /// Where consoles are kept; `None` keeps them only when something fails.
+    /// Folder for consoles; `None` keeps them only after a failure.
     pub keep_logs: Option<PathBuf>,
 }
 
-/// What the checks run on.
+/// System under check.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// What is built with the fix. What is built with it and broken is run beside the lab's flavour alone: that the
-    /// checks can fail is shown there.
+    /// A build with the fix. Broken builds run beside the lab's flavour alone: that shows that the checks can fail.
     Fixed {
-        /// Whether every kernel that has only the first of the patches must build; of no use to a fix of Xen.
+        /// Build every kernel that has only the first of the patches, too; not for a fix of Xen.
         bisect: bool,
     },
-    /// A kernel that is built already, with the fix or without; of no use to a fix of Xen.
+    /// A kernel that is built already, with the fix or without; not for a fix of Xen.
     Given(KernelSource),
 }
 
 impl CheckOrder {
-    /// The checks that are wanted of a fix.
+    /// Checks of a fix that were asked for.
     ///
     /// # Errors
     /// [`BadInput`](pagetoll_host::Error::BadInput) for a name that is none of them.
     pub fn checks(&self, fix: &'static Fix) -> Result<Vec<&'static Check>, FixError> {
-        let is_of_fix = |name: &&String| fix.checks.iter().any(|check| check.name == **name);
-        if let Some(unknown) = self.only.iter().find(|name| !is_of_fix(name)) {
+        let is_known = |name: &&String| fix.checks.iter().any(|check| check.name == **name);
+        if let Some(unknown) = self.only.iter().find(|name| !is_known(name)) {
             let names: Vec<_> = fix.checks.iter().map(|check| &*check.name).collect();
             let problem = format!("has no check '{unknown}'");
             let expected = format!("some of: {}", names.join(", "));
@@ -87,56 +87,56 @@ impl CheckOrder {
 
 /// A check on the fixed kernel, beside its negative control.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Proved {
-    /// What was tried, what failed, and the verdict.
+pub struct CheckResult {
+    /// Counts and verdict.
     pub check: bill::Check,
     /// CPUs of the guest.
     pub cpus: usize,
-    /// What became of the broken variant, where one was built.
+    /// Result on the broken variant, where one was built.
     pub control: Option<Control>,
 }
 
 /// The result of all checks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proof {
-    /// As `uname -r` in the guest.
+    /// Output of `uname -r` in the guest.
     pub linux: String,
-    /// As Xen reports it; empty without Xen.
+    /// Version that Xen reports; empty without Xen.
     pub xen: String,
     /// By check, then by CPUs.
-    pub proved: Vec<Proved>,
+    pub results: Vec<CheckResult>,
     /// Warnings in the logs of the fixed kernel, by CPUs: how many, and the first.
     pub warnings: Vec<(usize, u64, String)>,
 }
 
 impl Proof {
-    /// Whether a check failed or a kernel warned.
+    /// True if a check failed or a kernel warned.
     #[must_use]
     pub fn failed(&self) -> bool {
         let warned = self.warnings.iter().any(|(_, count, _)| *count > 0);
         warned
             || self
-                .proved
+                .results
                 .iter()
-                .any(|proved| proved.check.verdict == Verdict::Fail)
+                .any(|result| result.check.verdict == Verdict::Fail)
     }
 }
 
-/// What a check found on its broken variant.
+/// Result of a check on its broken variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
     /// Name of the variant.
     pub name: String,
-    /// How it was caught, or that it was not.
+    /// Failures found, or that there were none.
     pub found: String,
     failed: u64,
 }
 
-/// A boot's purpose and its result.
-enum Made {
-    /// The checks that passed or failed on the fixed kernel.
+/// Result of one boot.
+enum BootResult {
+    /// Checks on the fixed kernel, with the number of CPUs.
     Fixed(usize, Findings),
-    /// A broken one; the check that must catch it.
+    /// The check that must fail on a broken kernel, and its result there.
     Broken(&'static Check, Control),
 }
 
@@ -162,7 +162,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
     let maker = Maker::new(order, fix, surroundings)?;
     let fixed = maker.stack(None)?;
     if order.has_controls() {
-        maker.elsewhere(&order.subject)?;
+        maker.compile_configurations(&order.subject)?;
     }
     let bench = Bench {
         order,
@@ -172,19 +172,20 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
         cores: Cores::new(capacity::cpus()),
         surroundings,
     };
-    let made = settled(bench.all(&maker, &fixed))?;
+    let made = all_or_first_error(bench.all(&maker, &fixed))?;
     maker.clear()?;
     proof(&checks, order.has_controls(), &made).ok_or_else(|| Stopped.into())
 }
 
-/// What a guest boots.
+/// Kernel and hypervisor of a guest.
 #[derive(Clone)]
 struct Stack {
     kernel: KernelSource,
     xen: XenSource,
 }
 
-/// Where the stacks come from: what the fix changes is built, with it and broken, and the rest is the same in all.
+/// Source of the stacks: the program that the fix changes is built, with the fix and broken; the other one is the same
+/// in all.
 enum Maker<'a> {
     Given(Stack),
     Linux {
@@ -227,9 +228,9 @@ impl<'a> Maker<'a> {
     }
 
     /// Compiles the fix in its other configurations, and builds it patch by patch where that is wanted.
-    fn elsewhere(&self, subject: &Subject) -> Result<(), FixError> {
+    fn compile_configurations(&self, subject: &Subject) -> Result<(), FixError> {
         if let (Self::Linux { fix, plan, .. }, Subject::Fixed { bisect }) = (self, subject) {
-            plan.elsewhere(fix)?;
+            plan.compile_configurations(fix)?;
             if *bisect {
                 plan.bisect(fix)?;
             }
@@ -237,7 +238,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// With the fix, and broken by this patch.
+    /// Stack with the fix, and with a patch that breaks it.
     fn stack(&self, broken: Option<Patch>) -> Result<Stack, FixError> {
         match self {
             Self::Given(stack) => Ok(stack.clone()),
@@ -274,7 +275,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// The kernel that the checks of a fix of Xen run on: that of a fix which updates tables as the checks need it.
+/// Kernel for the checks of a fix of Xen: built with a fix that updates tables as the checks need it.
 fn kernel_for(
     fix: &Fix,
     build: &Order,
@@ -284,14 +285,14 @@ fn kernel_for(
         return Ok(KernelSource::default());
     };
     let order = Order {
-        spec: Spec::of_linux(name, build.spec.arch())?,
+        spec: Spec::linux(name, build.spec.arch())?,
         ..build.clone()
     };
     let built = build::build(&order, surroundings)?;
     Ok(KernelSource::Built(Box::new(built.kernel)))
 }
 
-/// What all boots of a check share.
+/// Data that all boots of a check share.
 struct Bench<'a> {
     order: &'a CheckOrder,
     fix: &'static Fix,
@@ -302,19 +303,19 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// What each boot brought, or why it did not.
-    fn all(&self, maker: &Maker<'_>, fixed: &Stack) -> Vec<Result<Made, FixError>> {
+    /// Results of all boots.
+    fn all(&self, maker: &Maker<'_>, fixed: &Stack) -> Vec<Result<BootResult, FixError>> {
         thread::scope(|scope| {
-            let fixed = |cpus| scope.spawn(move || self.or_end(self.fixed(fixed, cpus)));
+            let fixed = |cpus| scope.spawn(move || self.stop_on_error(self.fixed(fixed, cpus)));
             let with_checks = CPUS
                 .into_iter()
                 .filter(|cpus| self.on(*cpus).next().is_some());
             let mut boots: Vec<_> = with_checks.map(fixed).collect();
             for variant in self.variants() {
-                match self.or_end(self.build(maker, variant)) {
+                match self.stop_on_error(self.build(maker, variant)) {
                     Ok(stack) => boots.extend(self.must_catch(variant.name).map(|check| {
                         let stack = stack.clone();
-                        scope.spawn(move || self.or_end(self.control(&stack, check)))
+                        scope.spawn(move || self.stop_on_error(self.control(&stack, check)))
                     })),
                     Err(error) => {
                         boots.push(scope.spawn(|| Err(error)));
@@ -326,8 +327,8 @@ impl Bench<'_> {
         })
     }
 
-    /// An error ends all that is still under way.
-    fn or_end<T>(&self, result: Result<T, FixError>) -> Result<T, FixError> {
+    /// Requests a stop of all other boots after an error.
+    fn stop_on_error<T>(&self, result: Result<T, FixError>) -> Result<T, FixError> {
         result.inspect_err(|_| self.surroundings.stop.request())
     }
 
@@ -342,7 +343,7 @@ impl Bench<'_> {
         }
     }
 
-    /// The checks that prove something on so many CPUs.
+    /// Checks that prove something on so many CPUs.
     fn on(&self, cpus: usize) -> impl Iterator<Item = &'static Check> {
         let checks = self.checks.iter().copied();
         checks.filter(move |check| cpus > 1 || !check.races)
@@ -394,16 +395,16 @@ impl Bench<'_> {
         run(&request, &self.cores, &self.surroundings)
     }
 
-    /// All checks that prove something on so many CPUs.
-    fn fixed(&self, stack: &Stack, cpus: usize) -> Result<Made, FixError> {
+    /// Runs all checks that prove something on so many CPUs.
+    fn fixed(&self, stack: &Stack, cpus: usize) -> Result<BootResult, FixError> {
         let planned: Vec<_> = self.on(cpus).map(|check| (check, Purpose::Prove)).collect();
         let name = format!("{}-{cpus}", self.fix.name);
         let ran = self.run(stack, name, cpus, &planned)?;
-        Ok(Made::Fixed(cpus, ran))
+        Ok(BootResult::Fixed(cpus, ran))
     }
 
-    /// A boot of its own: a broken kernel may take the guest down with it, which is a way to be caught.
-    fn control(&self, stack: &Stack, check: &'static Check) -> Result<Made, FixError> {
+    /// Runs a check against a broken kernel, in a boot of its own: it may take the guest down, which counts as caught.
+    fn control(&self, stack: &Stack, check: &'static Check) -> Result<BootResult, FixError> {
         let cpus = if check.races { PAIR } else { 1 };
         let name = format!("{}-{}", check.control, check.name);
         let found = match self.run(stack, name, cpus, &[(check, Purpose::Catch)]) {
@@ -415,12 +416,14 @@ impl Bench<'_> {
             },
             Err(error) => return Err(error.into()),
         };
-        Ok(Made::Broken(check, found))
+        Ok(BootResult::Broken(check, found))
     }
 }
 
-/// Of several errors, the one that ended the others.
-fn settled(results: Vec<Result<Made, FixError>>) -> Result<Vec<Made>, FixError> {
+/// Results of all boots, or the error that ended the others.
+fn all_or_first_error(
+    results: Vec<Result<BootResult, FixError>>,
+) -> Result<Vec<BootResult>, FixError> {
     let mut made = Vec::with_capacity(results.len());
     let mut stopped = None;
     for result in results {
@@ -447,22 +450,22 @@ fn control(check: &Check, ran: &Findings) -> Control {
 }
 
 /// `None` without a boot of the fixed kernel.
-fn proof(checks: &[&'static Check], controlled: bool, made: &[Made]) -> Option<Proof> {
-    let fixed: Vec<_> = made.iter().filter_map(Made::fixed).collect();
-    let of_check = |check: &'static Check| {
+fn proof(checks: &[&'static Check], controlled: bool, made: &[BootResult]) -> Option<Proof> {
+    let fixed: Vec<_> = made.iter().filter_map(BootResult::fixed).collect();
+    let results = |check: &'static Check| {
         let control = controlled.then(|| control_of(check, made));
-        let proved = move |(cpus, ran): &(usize, &Findings)| {
+        let result = move |(cpus, ran): &(usize, &Findings)| {
             let mut findings = ran.checks.iter();
             let finding = findings.find(|finding| finding.name == check.name)?;
-            Some(proved(*cpus, finding, control.clone()))
+            Some(check_result(*cpus, finding, control.clone()))
         };
-        fixed.iter().filter_map(proved).collect::<Vec<_>>()
+        fixed.iter().filter_map(result).collect::<Vec<_>>()
     };
     let (_, first) = fixed.first()?;
     Some(Proof {
         linux: first.linux.clone(),
         xen: first.xen.clone(),
-        proved: checks.iter().copied().flat_map(of_check).collect(),
+        results: checks.iter().copied().flat_map(results).collect(),
         warnings: fixed
             .iter()
             .map(|(cpus, ran)| (*cpus, ran.warnings, ran.first_warning.clone()))
@@ -470,7 +473,7 @@ fn proof(checks: &[&'static Check], controlled: bool, made: &[Made]) -> Option<P
     })
 }
 
-impl Made {
+impl BootResult {
     fn fixed(&self) -> Option<(usize, &Findings)> {
         match self {
             Self::Fixed(cpus, ran) => Some((*cpus, ran)),
@@ -479,10 +482,10 @@ impl Made {
     }
 }
 
-/// How the broken variant of a check fared; a series without it leaves the check inconclusive.
-fn control_of(check: &Check, made: &[Made]) -> Control {
+/// Result of the broken variant of a check; without it in this series the check is inconclusive.
+fn control_of(check: &Check, made: &[BootResult]) -> Control {
     let mut controls = made.iter().filter_map(|made| match made {
-        Made::Broken(of, control) if of.name == check.name => Some(control.clone()),
+        BootResult::Broken(broken, control) if broken.name == check.name => Some(control.clone()),
         _ => None,
     });
     controls.next().unwrap_or_else(|| Control {
@@ -492,7 +495,7 @@ fn control_of(check: &Check, made: &[Made]) -> Control {
     })
 }
 
-fn proved(cpus: usize, finding: &Finding, control: Option<Control>) -> Proved {
+fn check_result(cpus: usize, finding: &Finding, control: Option<Control>) -> CheckResult {
     let Finding {
         name,
         tried,
@@ -502,7 +505,7 @@ fn proved(cpus: usize, finding: &Finding, control: Option<Control>) -> Proved {
         Some(control) => bill::Check::against_control(name, *tried, *failed, control.failed),
         None => bill::Check::against_known(name, *tried, *failed),
     };
-    Proved {
+    CheckResult {
         check,
         cpus,
         control,
@@ -544,40 +547,43 @@ mod tests {
         let found = ran(caught, 0);
         let controls = fix().checks.iter();
         let mut made: Vec<_> = controls
-            .map(|check| Made::Broken(check, control(check, &found)))
+            .map(|check| BootResult::Broken(check, control(check, &found)))
             .collect();
-        made.push(Made::Fixed(1, ran(0, 0)));
-        made.push(Made::Fixed(2, ran(failed, warnings)));
+        made.push(BootResult::Fixed(1, ran(0, 0)));
+        made.push(BootResult::Fixed(2, ran(failed, warnings)));
         proof(&all(), true, &made).unwrap()
     }
 
-    fn found(proved: &Proved) -> &str {
-        &proved.control.as_ref().unwrap().found
+    fn found(result: &CheckResult) -> &str {
+        &result.control.as_ref().unwrap().found
     }
 
     fn verdicts(proof: &Proof) -> Vec<Verdict> {
-        let all = proof.proved.iter();
-        all.map(|proved| proved.check.verdict).collect()
+        let all = proof.results.iter();
+        all.map(|result| result.check.verdict).collect()
     }
 
     #[test]
     fn a_check_passes_only_beside_a_control_that_was_caught() {
         let passed = proof_of(0, 3, 0);
         assert!(!passed.failed());
-        assert_eq!(passed.proved.len(), 2 * fix().checks.len());
+        assert_eq!(passed.results.len(), 2 * fix().checks.len());
         assert!(verdicts(&passed).iter().all(|v| *v == Verdict::Pass));
         let survived = proof_of(0, 0, 0);
         let inconclusive = |v: &Verdict| *v == Verdict::Inconclusive;
         assert!(verdicts(&survived).iter().all(inconclusive));
-        assert!(found(&survived.proved[0]).starts_with("survived"));
+        assert!(found(&survived.results[0]).starts_with("survived"));
     }
 
     #[test]
-    fn what_has_no_broken_variants_passes_without_them() {
-        let made = [Made::Fixed(1, ran(0, 0)), Made::Fixed(2, ran(0, 0))];
+    fn a_fix_without_broken_variants_passes_without_them() {
+        let made = [
+            BootResult::Fixed(1, ran(0, 0)),
+            BootResult::Fixed(2, ran(0, 0)),
+        ];
         let proof = proof(&all(), false, &made).unwrap();
         assert!(verdicts(&proof).iter().all(|v| *v == Verdict::Pass));
-        assert!(proof.proved.iter().all(|proved| proved.control.is_none()));
+        assert!(proof.results.iter().all(|result| result.control.is_none()));
     }
 
     #[test]
@@ -590,13 +596,16 @@ mod tests {
     fn a_series_without_a_variant_leaves_its_check_inconclusive() {
         let first = &fix().checks[0];
         let control = control(first, &ran(3, 0));
-        let made = [Made::Broken(first, control), Made::Fixed(1, ran(0, 0))];
+        let made = [
+            BootResult::Broken(first, control),
+            BootResult::Fixed(1, ran(0, 0)),
+        ];
         let proof = proof(&all(), true, &made).unwrap();
         assert_eq!(
             verdicts(&proof)[..2],
             [Verdict::Pass, Verdict::Inconclusive]
         );
-        assert_eq!(found(&proof.proved[1]), "this series has no such variant");
+        assert_eq!(found(&proof.results[1]), "this series has no such variant");
     }
 
     #[test]
@@ -608,13 +617,13 @@ mod tests {
                 lacking: Vec::new(),
             })
         };
-        let class = |results| settled(results).err().unwrap().class();
+        let class = |results| all_or_first_error(results).err().unwrap().class();
         assert_eq!(
             class(vec![stopped(), reason(), stopped()]),
             Class::Environment
         );
         assert!(matches!(
-            settled(vec![Ok(Made::Fixed(1, ran(0, 0))), stopped()]),
+            all_or_first_error(vec![Ok(BootResult::Fixed(1, ran(0, 0))), stopped()]),
             Err(FixError::Images(Error::Stopped))
         ));
     }

@@ -8,16 +8,16 @@ use pagetoll_host::Surroundings;
 use pagetoll_host::cache::{Lock, require_room};
 use pagetoll_host::tools;
 
-use crate::build::{BUILD_ROOM, Built, Order, Plan, remove};
+use crate::build::{BUILD_ROOM, KernelBuild, Order, Plan, remove};
 use crate::error::FixError;
 use crate::git::{Checkout, Commit, Repository};
 
-/// Below the cache.
+/// Name of the work folder, relative to the cache.
 const PLACE: &str = "fix/work/commits";
 /// The files of a commit, beside what a build takes: 1.5 GiB for Linux 7.3.
 const TREE_ROOM: u64 = 1600 << 20;
 
-/// Where commits of a repository are compiled. Another process that wants to do so waits.
+/// Builder of a repository's commits. It locks the work folder: another process waits.
 pub struct Commits<'a> {
     order: Order,
     surroundings: Surroundings<'a>,
@@ -26,11 +26,11 @@ pub struct Commits<'a> {
 }
 
 impl<'a> Commits<'a> {
-    /// Commits of this repository, configured as an order says that names no source.
+    /// Prepares the work folder for commits of this repository, configured as `order` says; `order` names no source.
     ///
     /// # Errors
     /// [`Error::MissingTools`]; [`Error::NoSpace`]; [`Error::Stopped`] while another process compiles commits.
-    pub fn of(
+    pub fn new(
         repository: Repository,
         order: Order,
         surroundings: Surroundings<'a>,
@@ -52,9 +52,9 @@ impl<'a> Commits<'a> {
     /// The kernel of a commit, compiled unless it is in the cache.
     ///
     /// # Errors
-    /// As [`build`](crate::build::build); those of git.
-    pub fn kernel(&self, commit: &Commit) -> Result<Built, FixError> {
-        Plan::of_commit(&self.order, &self.checkout, commit, self.surroundings)?.base()
+    /// Those of [`build`](crate::build::build) and of git.
+    pub fn kernel(&self, commit: &Commit) -> Result<KernelBuild, FixError> {
+        Plan::for_commit(&self.order, &self.checkout, commit, self.surroundings)?.base()
     }
 }
 

@@ -1,6 +1,6 @@
-//! The configurations that kernels of the lab are built with: Debian's, without its modules, and what `fixes/kernel.config`
-//! and the processor's file beside it ask for; a debug kernel also has what `fixes/debug/kernel.config` asks for, one with
-//! VFIO what `fixes/vfio.config` does.
+//! Kernel configurations for the lab: Debian's, without its modules, and the settings of `fixes/kernel.config` and of
+//! the processor's file beside it; a debug kernel also has those of `fixes/debug/kernel.config`, one with VFIO those of
+//! `fixes/vfio.config`.
 //!
 //! Pure text; the kernel's own `olddefconfig` resolves dependencies, and [`lacking`] finds the settings that it dropped.
 
@@ -13,10 +13,10 @@ const DEBUG: &str = include_str!("../../../fixes/debug/kernel.config");
 
 const VFIO: &str = include_str!("../../../fixes/vfio.config");
 
-/// What is asked for, over Debian's configuration.
+/// Settings over Debian's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
-    /// As Debian's kernel works.
+    /// Debian's, without modules.
     Lab,
     /// With the kernel's own checks of page tables, pages and locks.
     Debug,
@@ -27,7 +27,7 @@ pub enum Flavour {
 impl Flavour {
     /// Lines of a `.config`.
     pub(crate) fn wanted(self, arch: Arch) -> String {
-        let target = Target::of(arch);
+        let target = Target::for_arch(arch);
         let lab = [LAB, target.config].concat();
         match self {
             Self::Lab => lab,
@@ -37,7 +37,7 @@ impl Flavour {
     }
 }
 
-/// One line of what is wanted.
+/// One setting of a `.config`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Setting<'a> {
     option: &'a str,
@@ -45,7 +45,7 @@ struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// `CONFIG_A=y`, or `# CONFIG_A is not set`, which says as much as n.
+    /// Parses `CONFIG_A=y`, or `# CONFIG_A is not set`, which equals n.
     fn parse(line: &str) -> Option<Setting<'_>> {
         let not_set = || {
             let option = line.strip_prefix("# ")?.strip_suffix(" is not set")?;
@@ -61,7 +61,7 @@ impl Setting<'_> {
         self.value == "n"
     }
 
-    /// Whether a whole configuration has it: absent or `n` where it is off, else with the same value.
+    /// True if a whole configuration has it: absent or `n` where it is off, else with the same value.
     fn is_in(self, config: &str) -> bool {
         let found = config
             .lines()
@@ -78,7 +78,7 @@ fn settings(text: &str) -> impl Iterator<Item = Setting<'_>> {
     text.lines().filter_map(Setting::parse)
 }
 
-/// A configuration without modules, in which what is wanted takes the place of its own settings.
+/// Drops modules from a configuration and overrides its settings by the wanted ones.
 pub(crate) fn trimmed(config: &str, wanted: &str) -> String {
     let overridden = |option| settings(wanted).any(|setting| setting.option == option);
     let kept =

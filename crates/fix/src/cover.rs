@@ -1,9 +1,10 @@
-//! The mail that introduces a series: what its README says of the problem, the idea and the gain, and how to repeat that.
+//! Cover letter of a series: its README's sections on the problem, the idea and the gain, and how to repeat the
+//! figures.
 
 use crate::catalogue::{Bench, Fix, Patch, Program, Series};
 use crate::spec::PREFIX;
 
-/// The sections of a README that a cover letter repeats, by how their titles begin; beside that on its series.
+/// Titles of the README's sections in a cover letter, by their beginnings; the section on the series follows them.
 const SECTIONS: [&str; 3] = ["The problem", "The idea", "What it gives"];
 /// The first line of a mail from `git format-patch --zero-commit`.
 const FIRST: &str = "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001";
@@ -24,8 +25,8 @@ pub fn letter(fix: &Fix, series: &Series) -> String {
         format!("Subject: [PATCH 0/{}] {}", patches.len(), fix.summary),
         String::new(),
     ];
-    let of_series = format!("{} {}", fix.program, series.version);
-    for title in SECTIONS.into_iter().chain([of_series.as_str()]) {
+    let series_title = format!("{} {}", fix.program, series.version);
+    for title in SECTIONS.into_iter().chain([series_title.as_str()]) {
         lines.extend(section(fix.readme, title));
     }
     lines.extend(ending(fix, series));
@@ -38,7 +39,7 @@ pub fn letter(fix: &Fix, series: &Series) -> String {
 fn section(readme: &str, title: &str) -> Vec<String> {
     let begins = |line: &&str| {
         line.strip_prefix("## ")
-            .is_some_and(|of| of.starts_with(title))
+            .is_some_and(|heading| heading.starts_with(title))
     };
     let mut lines = readme.lines().skip_while(|line| !begins(line));
     let Some(heading) = lines.next().and_then(|line| line.strip_prefix("## ")) else {

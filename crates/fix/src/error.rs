@@ -1,4 +1,4 @@
-//! Why a fix could not be built or checked.
+//! Errors of building and checking fixes.
 
 use pagetoll_backend::{Class, Classified, Stopped};
 use pagetoll_host::Error;
@@ -7,10 +7,10 @@ use pagetoll_lab::LabError;
 
 use crate::patch::PatchError;
 
-/// Why a fix could not be built or checked.
+/// Failure to build or check a fix.
 #[derive(Debug, thiserror::Error)]
 pub enum FixError {
-    /// The source could not be had, what the caller gave cannot be used, or a file, a child or the machine failed.
+    /// No source, unusable input, or a file, a child or the machine failed.
     #[error(transparent)]
     Images(#[from] Error),
 
@@ -32,9 +32,9 @@ pub enum FixError {
     /// `olddefconfig` dropped settings that the lab needs.
     #[error("the kernel config of Linux {release} is missing {}", .lacking.join(", "))]
     Config {
-        /// As the source's Makefile has it, such as `6.1.192`.
+        /// Version by the source's Makefile, such as `6.1.192`.
         release: String,
-        /// As `CONFIG_NAME=value`.
+        /// Settings, as `CONFIG_NAME=value`.
         lacking: Vec<String>,
     },
 
@@ -43,14 +43,14 @@ pub enum FixError {
     Bisect {
         /// The last patch that was applied.
         patch: String,
-        /// Why it does not build.
+        /// Reason of the failure.
         source: Box<FixError>,
     },
 
     /// The kernel does not build.
     #[error("Linux {release} does not build; {failure}")]
     Build {
-        /// As the source's Makefile has it, such as `6.1.192`.
+        /// Version by the source's Makefile, such as `6.1.192`.
         release: String,
         /// The compiler's errors, and the log.
         failure: Failure,
@@ -76,14 +76,14 @@ impl Classified for FixError {
 }
 
 impl FixError {
-    /// Whether the work was stopped from outside, as by Ctrl-C.
+    /// True if the work was stopped from outside, as by Ctrl-C.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.class() == Class::Stopped
     }
 }
 
-/// What was named as a fix cannot be taken.
+/// Rejects a `--kernel fix:` or `--xen fix:` name.
 pub(crate) fn refused(named: impl ToString, problem: String, expected: String) -> Error {
     Error::BadInput {
         what: "fix",

@@ -1,4 +1,4 @@
-//! What the lab boots and this crate builds: `--kernel fix:NAME`, `--xen fix:NAME`.
+//! The lab's builder of kernels and hypervisors with fixes: `--kernel fix:NAME`, `--xen fix:NAME`.
 
 use pagetoll_backend::Error;
 use pagetoll_bill::Arch;
@@ -20,7 +20,7 @@ pub struct Fixes;
 
 impl Builder for Fixes {
     fn check_kernel(&self, name: &str, arch: Arch) -> Result<(), Error> {
-        Spec::of_linux(name, arch).map(drop).map_err(Error::from)
+        Spec::linux(name, arch).map(drop).map_err(Error::from)
     }
 
     fn kernel(
@@ -31,7 +31,7 @@ impl Builder for Fixes {
         surroundings: &Surroundings<'_>,
     ) -> Result<KernelImage, Error> {
         let order = Order {
-            spec: Spec::of_linux(name, arch)?,
+            spec: Spec::linux(name, arch)?,
             source: None,
             freshness: Freshness::from(refresh),
             jobs: capacity::cpus(),
@@ -41,7 +41,7 @@ impl Builder for Fixes {
     }
 
     fn check_xen(&self, name: &str) -> Result<(), Error> {
-        Spec::of_xen(name).map(drop).map_err(Error::from)
+        Spec::xen(name).map(drop).map_err(Error::from)
     }
 
     fn xen(
@@ -52,7 +52,7 @@ impl Builder for Fixes {
     ) -> Result<XenImage, Error> {
         let freshness = Freshness::from(refresh);
         Ok(hypervisor::build(
-            &Spec::of_xen(name)?,
+            &Spec::xen(name)?,
             hypervisor::Flavour::Lab,
             freshness,
             surroundings,

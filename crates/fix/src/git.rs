@@ -1,10 +1,10 @@
-//! Git repositories of the user's, of which nothing runs and nothing is believed that its name does not prove.
+//! Git repositories of the user's. Nothing in them is run, and nothing is trusted that its name does not prove.
 //!
-//! A repository is asked for two things, both by rev-parse: where its files are, and which commit a name stands for. All
-//! else is read by a repository of pagetoll's own, which borrows the objects and has a configuration of its own: no
-//! filter, hook, monitor, signature or remote of the other one is known there. Commits are compared with their names when
-//! they are read, and trees when they are written (the module `object`), so that neither replace refs, nor grafts, commit graphs or
-//! pack indexes can put one thing under the name of another.
+//! Two questions are asked in a repository, both by rev-parse: where its files are, and which commit a name stands for.
+//! All else is read by a repository of pagetoll's own, which borrows the objects and has its own configuration: no
+//! filter, hook, monitor, signature or remote of the user's is known there. Commits are compared with their names when
+//! they are read, and trees when they are written (the module `object`), so that neither replace refs, grafts, commit
+//! graphs nor pack indexes can put one thing under the name of another.
 //!
 //! Git runs programs and follows links for more settings than those that `CONFIGURATION` lists (git-config(1)); these are
 //! the ones that rev-parse, or git's own start, might come to.
@@ -22,12 +22,13 @@ use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Scratch};
 use pagetoll_host::process::{Output, Run, run_to_end};
 
-/// Limit of what reads history or writes a tree. Assumed: a minute, with a cold disk.
+/// Time limit of commands that read history or write a tree. Assumed: they take a minute with a cold disk.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
-/// Limit of files of a repository that are copied, in bytes. Assumed: `info/exclude` and `shallow` have some lines.
+/// Size limit of files that are copied from a repository, in bytes. Assumed: `info/exclude` and `shallow` have some
+/// lines.
 const COPIED: u64 = 1 << 20;
-/// Command-line settings, which are over those of any file. It is the user who names a tree, so whose it is makes no
-/// difference (`safe.directory`).
+/// Command-line settings, which override those of any file. The user names the tree, so its owner makes no difference
+/// (`safe.directory`).
 const CONFIGURATION: [&str; 10] = [
     "safe.directory=*",
     "core.commitGraph=false",
@@ -40,8 +41,8 @@ const CONFIGURATION: [&str; 10] = [
     "log.showSignature=false",
     "protocol.allow=never",
 ];
-/// No configuration of the system or of the user, no program to ask or to show, no transport, no object that is fetched,
-/// replaced or grafted, and no file written that was not asked for (git(1)).
+/// Environment without configuration of the system or the user, prompts, pagers, transports, fetched, replaced or
+/// grafted objects, and optional writes (git(1)).
 const ENVIRONMENT: [(&str, &str); 15] = [
     ("HOME", "/nonexistent"),
     ("GIT_CONFIG_NOSYSTEM", "1"),
@@ -59,21 +60,21 @@ const ENVIRONMENT: [(&str, &str); 15] = [
     ("GIT_SEQUENCE_EDITOR", "false"),
     ("GIT_PAGER", "cat"),
 ];
-/// Over the attributes of every tree: what is written is what a commit holds (gitattributes(5)).
+/// Attributes that override those of every tree: files are written as the commit holds them (gitattributes(5)).
 const ATTRIBUTES: &str = "* -text -ident !eol !filter !working-tree-encoding\n";
 
-/// A commit, whose content has the name.
+/// A commit whose hash was checked against its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// Its name, 40 hexadecimal digits.
+    /// SHA-1, 40 hexadecimal digits.
     pub hash: String,
-    /// The name of all that its files hold.
+    /// SHA-1 of its tree.
     pub(crate) tree: String,
     /// The first line of its message.
     pub subject: String,
 }
 
-/// A repository of the user's, read by one of pagetoll's own that is gone when this is dropped.
+/// A repository of the user's, read by a temporary one of pagetoll's own.
 #[derive(Debug)]
 pub struct Repository {
     /// Path on the command line.
@@ -81,14 +82,14 @@ pub struct Repository {
     own: Scratch,
 }
 
-/// Files of one commit of a repository at a time.
+/// A folder that holds the files of one commit of a repository at a time.
 #[derive(Debug)]
 pub struct Checkout {
     repository: Repository,
     place: PathBuf,
 }
 
-/// A git that no configuration of a file reaches, but that of the repository that it works in.
+/// A git that reads no configuration file but the repository's.
 fn git() -> Run {
     let configuration = CONFIGURATION.iter().flat_map(|setting| ["-c", setting]);
     let run = Run::new("git").arg("--no-pager").args(configuration);
@@ -119,7 +120,7 @@ impl Repository {
         let format = repository.ask(&["rev-parse", "--show-object-format"], stop)?;
         if lines(&format) != ["sha1"] {
             return Err(repository.refused(
-                "has objects whose names are not SHA-1's",
+                "has objects with names other than SHA-1",
                 "a repository of Linux",
             ));
         }
@@ -139,7 +140,7 @@ impl Repository {
         Ok(repository)
     }
 
-    /// A question to the user's repository.
+    /// Runs a git command in the user's repository.
     fn ask(&self, arguments: &[&str], stop: &Stop) -> Result<Output, Error> {
         let run = git().arg("-C").arg(&self.folder).args(arguments);
         run_to_end(&run, LIMIT, stop).map_err(|error| match error {
@@ -160,7 +161,7 @@ impl Repository {
         }
     }
 
-    /// Paths of files of the user's repository; of a worktree's own, where it has them.
+    /// Paths of files of the user's repository, or of the worktree where it has its own.
     fn paths<const N: usize>(&self, names: [&str; N], stop: &Stop) -> Result<[PathBuf; N], Error> {
         let asked = names.map(|name| ["--git-path", name]).concat();
         let said = self.ask(&[&["rev-parse"], asked.as_slice()].concat(), stop)?;
@@ -193,11 +194,12 @@ impl Repository {
         git().env("GIT_DIR", self.own.path())
     }
 
-    /// GOOD, and the commits that follow it up to BAD, as a line of first parents has them.
+    /// GOOD, and the commits after it up to BAD, along first parents.
     ///
     /// # Errors
-    /// [`Error::BadInput`] for what is no commit, where GOOD is not before BAD, and for a commit that is not what its name
-    /// says; those of git.
+    /// [`Error::BadInput`] for a name without a commit, where GOOD is not an ancestor of BAD, and for a commit whose
+    /// content does not
+    /// match its name; those of git.
     pub fn between(&self, good: &str, bad: &str, stop: &Stop) -> Result<Vec<Commit>, Error> {
         let [good, bad] = [self.named(good, stop)?, self.named(bad, stop)?];
         let line = ["--reverse", "--first-parent", "--ancestry-path"];
@@ -208,11 +210,17 @@ impl Repository {
             return Err(Error::BadInput {
                 what: "commits",
                 value: format!("{good} {bad}"),
-                problem: "the first is no ancestor of the second".into(),
+                problem: "the first is not an ancestor of the second".into(),
                 expected: "the good commit first".into(),
             });
         }
-        self.commits(&format!("{good}\n{after}"), stop)
+        // cat-file reads the names from a file: they may be more than a pipe holds.
+        self.write("names", format!("{good}\n{after}").as_bytes())?;
+        let path = self.own.path().join("names");
+        let names = File::open(&path).map_err(Error::io("read", &path))?;
+        let print = self.own().args(["cat-file", "--batch"]);
+        let printed = print.start_with(names.into())?.finish(LIMIT, stop)?;
+        object::commits(&printed.stdout).map_err(|problem| self.forged(&problem))
     }
 
     /// The commit that a name stands for in the user's repository.
@@ -230,18 +238,8 @@ impl Repository {
         Ok(hash.to_string_lossy().into_owned())
     }
 
-    /// Commits by their names, a line each.
-    fn commits(&self, names: &str, stop: &Stop) -> Result<Vec<Commit>, Error> {
-        self.write("names", names.as_bytes())?;
-        let path = self.own.path().join("names");
-        let names = File::open(&path).map_err(Error::io("read", &path))?;
-        let print = self.own().args(["cat-file", "--batch"]);
-        let printed = print.start_with(names.into())?.finish(LIMIT, stop)?;
-        object::commits(&printed.stdout).map_err(|problem| self.forged(&problem))
-    }
-
     fn forged(&self, problem: &str) -> Error {
-        self.refused(problem, "objects that their names are of (git fsck)")
+        self.refused(problem, "objects that match their names (git fsck)")
     }
 
     /// The text of a file of a commit.
@@ -259,8 +257,8 @@ impl Repository {
         &self.folder
     }
 
-    /// The files of the work tree that this repository is of: those that git tracks, and others that it does not ignore.
-    /// Their paths are below the tree, in order.
+    /// Files of the work tree: those that git tracks, and others that it does not ignore, as sorted paths below the
+    /// tree.
     ///
     /// # Errors
     /// [`Error::BadInput`] for an index with a path that leaves the tree; those of git.
@@ -286,7 +284,7 @@ impl Repository {
         Ok(files)
     }
 
-    /// Makes the other part of a split index known (git-update-index(1)), which is looked for in the repository.
+    /// Links the shared part of a split index (git-update-index(1)) into pagetoll's repository, where git looks for it.
     fn link_shared_index(&self, index: &Path) -> Result<(), Error> {
         let entries = index.parent().map(fs::read_dir);
         for entry in entries.into_iter().flatten().flatten().flatten() {
@@ -301,7 +299,7 @@ impl Repository {
     }
 }
 
-/// Tells if a path is made of names alone, none of them that of a repository.
+/// True if a path has only plain names below the tree, and no `.git`.
 fn is_below(path: &Path) -> bool {
     path.components().all(|part| match part {
         Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
@@ -323,7 +321,7 @@ impl Checkout {
         &self.repository
     }
 
-    /// Where its files are, and what is made of them.
+    /// Folder of the tree and of what is built from it.
     pub(crate) fn place(&self) -> &Path {
         &self.place
     }
@@ -336,7 +334,7 @@ impl Checkout {
     /// Writes the files of a commit, those that differ from the commit before, and compares all with the commit's name.
     ///
     /// # Errors
-    /// [`Error::BadInput`] for files that are not those of the name; [`Error::Process`] of git; [`Error::Stopped`].
+    /// [`Error::BadInput`] for files that do not match the commit; [`Error::Process`] of git; [`Error::Stopped`].
     pub(crate) fn switch(&self, commit: &Commit, stop: &Stop) -> Result<(), Error> {
         let (repository, tree) = (&self.repository, self.tree());
         fs::create_dir_all(&tree).map_err(Error::io("create", &tree))?;

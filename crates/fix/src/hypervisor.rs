@@ -1,4 +1,4 @@
-//! Builds a Xen with a fix, or in the same way without one: Debian's source, patched.
+//! Builds of Xen from Debian's source, with a fix or without.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use crate::error::{FixError, refused};
 use crate::spec::Spec;
 use crate::tree::{self, Changes};
 
-/// How a Xen is configured, beside its patches.
+/// Configuration of a Xen, beside its patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
-    /// As Debian's.
+    /// Debian's.
     Lab,
-    /// It counts and times how its locks are held and waited for.
+    /// Profiled locks: counts and times of holding and waiting.
     LockProfile,
 }
 
@@ -43,10 +43,10 @@ pub fn build(
     surroundings: &Surroundings<'_>,
 ) -> Result<XenImage, FixError> {
     let patches = spec.patches();
-    of_patches(spec, flavour, &patches, freshness, surroundings)
+    with_patches(spec, flavour, &patches, freshness, surroundings)
 }
 
-/// The lab's, with one more patch where that is to break it.
+/// Builds the lab's Xen, with one more patch that breaks it where one is given.
 pub(crate) fn patched(
     spec: &Spec,
     breaking: Option<Patch>,
@@ -54,10 +54,10 @@ pub(crate) fn patched(
     surroundings: &Surroundings<'_>,
 ) -> Result<XenImage, FixError> {
     let patches: Vec<_> = spec.patches().into_iter().chain(breaking).collect();
-    of_patches(spec, Flavour::Lab, &patches, freshness, surroundings)
+    with_patches(spec, Flavour::Lab, &patches, freshness, surroundings)
 }
 
-fn of_patches(
+fn with_patches(
     spec: &Spec,
     flavour: Flavour,
     patches: &[Patch],

@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use pagetoll_host::Error;
 use pagetoll_host::Surroundings;
 use pagetoll_host::make::{self, Build};
-use pagetoll_host::process::Run;
 
 use crate::error::FixError;
 
-/// What kbuild would otherwise take from this machine and this moment: two builds of the same are the same.
+/// Variables that make builds reproducible: kbuild takes their defaults from the machine and the time.
 const REPRODUCIBLE: [&str; 5] = [
     "KBUILD_BUILD_TIMESTAMP=Thu Jan 1 00:00:00 UTC 1970",
     "KBUILD_BUILD_USER=pagetoll",
@@ -24,11 +23,11 @@ const REPRODUCIBLE: [&str; 5] = [
 pub(crate) struct Make<'a> {
     pub(crate) tree: PathBuf,
     pub(crate) output: PathBuf,
-    /// The architecture, as kbuild's `ARCH`.
+    /// Target architecture, kbuild's `ARCH`.
     pub(crate) arch: &'a str,
-    /// What the names of compiler and linker begin with, as kbuild's `CROSS_COMPILE`.
+    /// Prefix of compiler and linker, kbuild's `CROSS_COMPILE`.
     pub(crate) tools: &'a str,
-    /// All output of make; truncated when it is configured.
+    /// Log of all output of make; truncated when it is configured.
     pub(crate) log: PathBuf,
     /// The source's version, for errors.
     pub(crate) release: String,
@@ -43,7 +42,7 @@ impl Make<'_> {
         self.run(["olddefconfig"], "configure", 10)
     }
 
-    /// Sets nothing but this, and what it needs: `make allnoconfig`.
+    /// Runs `make allnoconfig` with these settings and those that they need.
     pub(crate) fn configure_only(&self, config: &str) -> Result<(), FixError> {
         const FRAGMENT: &str = "wanted.config";
         self.begin(FRAGMENT, config)?;
@@ -58,7 +57,7 @@ impl Make<'_> {
         Ok(make::begin_log(&self.log)?)
     }
 
-    /// Compiles and links a boot image. `lines` is how many lines that makes, as far as is known.
+    /// Compiles and links a boot image. `lines` is the expected length of the output, for the progress bar.
     pub(crate) fn kernel(&self, target: &str, lines: u64) -> Result<(), FixError> {
         self.run([target], "build", lines)
     }
@@ -69,23 +68,10 @@ impl Make<'_> {
         self.run(targets, "build", 200)
     }
 
-    /// The configuration as it is now.
+    /// The current configuration.
     pub(crate) fn config(&self) -> Result<String, Error> {
         let path = self.output.join(".config");
         fs::read_to_string(&path).map_err(Error::io("read", path))
-    }
-
-    fn command<'t>(&self, words: impl IntoIterator<Item = &'t str>) -> Run {
-        let mut output = std::ffi::OsString::from("O=");
-        output.push(&self.output);
-        make::command(self.jobs)
-            .arg("-C")
-            .arg(&self.tree)
-            .arg(output)
-            .arg(format!("ARCH={}", self.arch))
-            .arg(format!("CROSS_COMPILE={}", self.tools))
-            .args(REPRODUCIBLE)
-            .args(words)
     }
 
     fn run<'t>(
@@ -94,8 +80,18 @@ impl Make<'_> {
         phase: &str,
         lines: u64,
     ) -> Result<(), FixError> {
+        let mut output = std::ffi::OsString::from("O=");
+        output.push(&self.output);
+        let make = make::command(self.jobs)
+            .arg("-C")
+            .arg(&self.tree)
+            .arg(output)
+            .arg(format!("ARCH={}", self.arch))
+            .arg(format!("CROSS_COMPILE={}", self.tools))
+            .args(REPRODUCIBLE)
+            .args(words);
         let build = Build {
-            make: &self.command(words),
+            make: &make,
             log: &self.log,
             place: ("build a kernel in", &self.output),
             phase: (phase, lines),

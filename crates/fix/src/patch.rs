@@ -9,7 +9,7 @@ use std::fmt;
 use pagetoll_units::budget::check_text;
 use thiserror::Error;
 
-/// Why a patch could not be read or applied.
+/// A patch that could not be read or applied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{file}: {problem}")]
 pub struct PatchError {
@@ -19,17 +19,17 @@ pub struct PatchError {
     pub problem: String,
 }
 
-/// What a patch does to one file.
+/// Change of one file by a patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePatch {
     /// The path below the root of the tree.
     pub path: String,
-    /// The file is made by the patch.
+    /// True if the patch creates the file.
     pub creates: bool,
     hunks: Vec<Hunk>,
 }
 
-/// A run of lines and what becomes of it.
+/// A run of lines and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hunk {
     /// Number in the file's part of the patch, from 1.
@@ -46,7 +46,7 @@ impl fmt::Display for Hunk {
     }
 }
 
-/// Reads all that a patch does; what stands before the first file (the mail's head) is skipped.
+/// Parses all files of a patch; lines before the first file (the mail's head) are skipped.
 ///
 /// # Errors
 /// A hunk that is cut short or whose head cannot be read.
@@ -122,7 +122,7 @@ fn range(text: &str) -> Option<(usize, usize)> {
 }
 
 impl FilePatch {
-    /// The file's text with the patch applied; `None` is a file that is not there.
+    /// Applies the patch to the file's text; `None` is an absent file.
     ///
     /// # Errors
     /// The first hunk that does not apply, with the line that was expected and what stands there instead.
@@ -151,7 +151,7 @@ impl FilePatch {
 }
 
 impl Hunk {
-    /// Where the old lines stand, not before `from`: the nearest such place to where the hunk says.
+    /// Line at which the old text is found, not before `from`: the nearest one to the line in the hunk's head.
     fn place(&self, old: &[&str], from: usize) -> Result<usize, String> {
         let wanted = self.at.saturating_sub(usize::from(!self.before.is_empty()));
         let last = old.len().checked_sub(self.before.len());

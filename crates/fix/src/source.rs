@@ -1,5 +1,5 @@
-//! The source that kernels are built from: Debian's `linux-source`, unpacked into the cache, or a tree of the user's own,
-//! which is read and never written.
+//! Sources of kernels: Debian's `linux-source`, unpacked into the cache, or a tree of the user's own, which is read and
+//! never written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,11 +22,11 @@ use crate::git::{Checkout, Commit, Repository};
 use crate::spec::Spec;
 use crate::target::Target;
 
-/// Limit of unpacking. Assumed: 15 s on an idle machine.
+/// Time limit of unpacking. Assumed: 15 s on an idle machine.
 const UNPACK_LIMIT: Duration = Duration::from_secs(30 * 60);
-/// What a package and its files take while both are there: 1.8 GiB for Linux 7.3, and 160 MiB.
+/// Disk space of a package and its files while both exist: 1.8 GiB for Linux 7.3, and 160 MiB.
 const SOURCE_ROOM: u64 = 2200 << 20;
-/// What a build leaves in a tree that it was done in.
+/// Files that a build leaves in its source tree.
 const BUILT: [&str; 3] = [".config", "include/config", "include/generated"];
 
 /// Limit of a Makefile, in bytes: Linux 7.3's has 80 KiB.
@@ -37,17 +37,17 @@ const NO_LINUX: &str = "its Makefile is not Linux's: it sets no VERSION";
 /// An unpacked kernel source, and its release.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Absolute, and below the cache unless it is the user's own.
+    /// Absolute path; below the cache unless it is the user's own.
     pub(crate) tree: Entry,
-    /// The files of the tree, below it; all of them where this is `None`.
+    /// Paths below the tree; `None` is all of them.
     pub(crate) files: Option<Vec<PathBuf>>,
-    /// SHA-256 of what the tree holds.
+    /// SHA-256 of the files, or the git tree.
     pub(crate) content: String,
-    /// As its Makefile has it, such as `6.1.192`.
+    /// Version by its Makefile, such as `6.1.192`.
     pub(crate) version: String,
     /// Debian's configuration for this series.
     pub(crate) config: String,
-    /// Where tree and configuration came from.
+    /// Packages of the tree and the configuration.
     pub(crate) packages: Vec<Package>,
 }
 
@@ -68,16 +68,21 @@ pub(crate) fn obtain(
             let expected = "a suite with the source of that series, after an @";
             refused(spec, problem, expected.into())
         })?;
-    let config = config(Target::of(spec.arch()), &archive, &packages, surroundings)?;
+    let config = config(
+        Target::for_arch(spec.arch()),
+        &archive,
+        &packages,
+        surroundings,
+    )?;
     let mut source = match own {
         Some(own) => own,
-        None => of_debian(&archive, &packages, cache, stop)?,
+        None => from_debian(&archive, &packages, cache, stop)?,
     };
     source.packages.push(packages.config.package);
     Ok(Source { config, ..source })
 }
 
-fn of_debian(
+fn from_debian(
     archive: &Archive<'_>,
     packages: &SourcePackages,
     cache: &Cache,
@@ -104,23 +109,22 @@ fn unpack(deb: &Entry, place: &Path, cache: &Cache, stop: &Stop) -> Result<(), E
     let scratch = cache.scratch();
     deb::unpack_into(scratch.path(), std::slice::from_ref(deb), stop)?;
     let sources = scratch.path().join("usr/src");
-    let archive = first_with_ending(&sources, ".tar.xz")?;
+    let mut files = fs::read_dir(&sources)
+        .map_err(Error::io("read", &sources))?
+        .flatten()
+        .map(|entry| entry.path());
+    let archive = files
+        .find(|path| path.to_string_lossy().ends_with(".tar.xz"))
+        .ok_or_else(|| Error::Environment {
+            what: format!("{} holds no *.tar.xz", sources.display()),
+            remedy: "Debian's package has changed; give a tree by --source".into(),
+        })?;
     fs::create_dir(place).map_err(Error::io("create", place))?;
     let untar = Run::new(Tool::Tar.program()).arg("-xJf").arg(archive);
     let untar = untar.args(["--strip-components=1", "-C"]).arg(place);
     run_to_end(&untar, UNPACK_LIMIT, stop)
         .map_err(|error| error.or_no_space("unpack a kernel's source to", place))
         .map(drop)
-}
-
-fn first_with_ending(folder: &Path, ending: &str) -> Result<PathBuf, Error> {
-    let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?;
-    let mut paths = entries.flatten().map(|entry| entry.path());
-    let ends = |path: &PathBuf| path.to_string_lossy().ends_with(ending);
-    paths.find(ends).ok_or_else(|| Error::Environment {
-        what: format!("{} holds no *{ending}", folder.display()),
-        remedy: "Debian's package has changed; give a tree by --source".into(),
-    })
 }
 
 /// Debian's configuration for ordinary machines.
@@ -140,7 +144,7 @@ fn config(
 }
 
 /// The user's own tree. What git tracks, or would, is the source; without git, all of a tree that nothing was built in.
-pub(crate) fn of_user(
+pub(crate) fn from_user(
     folder: &Path,
     spec: &Spec,
     cache: &Cache,
@@ -175,7 +179,7 @@ pub(crate) fn of_user(
 }
 
 /// The source of a commit, which its tree's name stands for; its files are there once it is switched to.
-pub(crate) fn of_commit(
+pub(crate) fn from_commit(
     checkout: &Checkout,
     commit: &Commit,
     stop: &Stop,
@@ -290,7 +294,7 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let stop = Stop::new();
         let cache = Cache::open_at(&cache.path().join("cache"), &stop).unwrap();
-        of_user(folder, spec, &cache, &stop)
+        from_user(folder, spec, &cache, &stop)
     }
 
     fn spec() -> Spec {

@@ -1,4 +1,4 @@
-//! Which kernel is meant: `xen-pv-get-and-clear`, `none@bookworm/6.1`, ...
+//! Names of kernels and hypervisors with fixes: `xen-pv-get-and-clear`, `none@bookworm/6.1`, ...
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,9 +9,9 @@ use pagetoll_bill::Arch;
 use crate::catalogue::{self, Fix, Patch, Program, Series};
 use crate::error::{FixError, refused};
 
-/// What `--kernel` puts before the name of a fix.
+/// Prefix of a fix's name in `--kernel` and `--xen`.
 pub const PREFIX: &str = "fix:";
-/// The name of the kernel that is built in the same way from the same source, but not patched.
+/// Name of the kernel that is built in the same way from the same source, but not patched.
 pub const NONE: &str = "none";
 
 const EXPECTED: &str = "NAME, NAME@SERIES such as xen-pv-get-and-clear@6.1, or NAME@SUITE/SERIES";
@@ -25,30 +25,30 @@ pub struct Spec {
     pub series: &'static Series,
     program: Program,
     arch: Arch,
-    /// Another suite than the series' own.
+    /// Suite, if not the series' own.
     suite: Option<String>,
-    /// As it was written.
+    /// Text that was parsed.
     text: String,
 }
 
 impl Spec {
-    /// What `--xen` names, with `fix:` or without; `none` is Debian's Xen, built in the same way.
+    /// Parses a name of `--xen`, with `fix:` or without; `none` is Debian's Xen, built in the same way.
     ///
     /// # Errors
-    /// As [`Spec::from_str`]; a fix of Linux.
-    pub fn of_xen(text: &str) -> Result<Self, FixError> {
-        Self::of(Program::Xen, text, Arch::default())
+    /// Those of [`Spec::from_str`]; a fix of Linux.
+    pub fn xen(text: &str) -> Result<Self, FixError> {
+        Self::for_program(Program::Xen, text, Arch::default())
     }
 
-    /// What `--kernel` names, with `fix:` or without.
+    /// Parses a name of `--kernel`, with `fix:` or without.
     ///
     /// # Errors
-    /// As [`Spec::for_arch`]; a fix of Xen.
-    pub fn of_linux(text: &str, arch: Arch) -> Result<Self, FixError> {
-        Self::of(Program::Linux, text, arch)
+    /// Those of [`Spec::for_arch`]; a fix of Xen.
+    pub fn linux(text: &str, arch: Arch) -> Result<Self, FixError> {
+        Self::for_program(Program::Linux, text, arch)
     }
 
-    /// A fix of either program, on machines with this processor; `none` is a kernel.
+    /// Parses the name of a fix of either program, on machines with this processor; `none` is a kernel.
     ///
     /// # Errors
     /// [`BadInput`](pagetoll_host::Error::BadInput): a name, a series or a processor for which there are no patches.
@@ -56,7 +56,7 @@ impl Spec {
         Self::parse(text, Program::Linux, arch)
     }
 
-    fn of(program: Program, text: &str, arch: Arch) -> Result<Self, FixError> {
+    fn for_program(program: Program, text: &str, arch: Arch) -> Result<Self, FixError> {
         let spec = Self::parse(text.strip_prefix(PREFIX).unwrap_or(text), program, arch)?;
         if spec.program == program {
             return Ok(spec);
@@ -65,7 +65,7 @@ impl Spec {
         Err(refused(spec, problem, format!("a fix of {program}")).into())
     }
 
-    fn parse(text: &str, of_none: Program, arch: Arch) -> Result<Self, FixError> {
+    fn parse(text: &str, default: Program, arch: Arch) -> Result<Self, FixError> {
         let (name, place) = text
             .split_once('@')
             .map_or((text, None), |(name, place)| (name, Some(place)));
@@ -80,7 +80,7 @@ impl Spec {
             NONE => None,
             name => Some(catalogue::find(name)?),
         };
-        let program = fix.map_or(of_none, |fix| fix.program);
+        let program = fix.map_or(default, |fix| fix.program);
         Ok(Self {
             series: series(text, fix, program, version, arch)?,
             fix,
@@ -91,25 +91,25 @@ impl Spec {
         })
     }
 
-    /// What is built.
+    /// Program to build.
     #[must_use]
     pub const fn program(&self) -> Program {
         self.program
     }
 
-    /// The processor that it is built for.
+    /// Processor of the build.
     #[must_use]
     pub const fn arch(&self) -> Arch {
         self.arch
     }
 
-    /// All that is applied to the source, in order: [`Fix::stack`]; nothing for `none`.
+    /// Patches of the source, in order: [`Fix::stack`]; none for `none`.
     pub(crate) fn patches(&self) -> Vec<Patch> {
         let stack = self.fix.map(|fix| fix.stack(self.series));
         stack.unwrap_or_default()
     }
 
-    /// The suite of Debian that the source comes from; `None` is the one that this system runs.
+    /// Debian suite of the source; `None` is the one that this system runs.
     #[must_use]
     pub fn suite(&self) -> Option<&str> {
         self.suite.as_deref().or(self.series.suite.as_deref())
@@ -131,7 +131,7 @@ impl fmt::Display for Spec {
 impl FromStr for Spec {
     type Err = FixError;
 
-    /// [`Spec::for_arch`] with the processor that is meant where none is named.
+    /// Calls [`Spec::for_arch`] with the default processor.
     fn from_str(text: &str) -> Result<Self, FixError> {
         Self::for_arch(text, Arch::default())
     }
@@ -153,7 +153,7 @@ fn series(
             .flat_map(|fix| &fix.series)
             .collect(),
     };
-    let is_for = |series: &&&Series| series.archs().any(|of| of == arch);
+    let is_for = |series: &&&Series| series.archs().any(|other| other == arch);
     let all: Vec<_> = of_program.iter().filter(is_for).copied().collect();
     if all.is_empty() {
         let archs = of_program.iter().flat_map(|series| series.archs());

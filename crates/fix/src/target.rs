@@ -1,43 +1,43 @@
-//! What kbuild and Debian call a processor, and what kernels of the lab are configured with for it.
+//! Names of a processor in kbuild and Debian, and its kernel configuration for the lab.
 
 use pagetoll_bill::Arch;
 
-/// All that differs between kernels for two processors.
+/// Parameters of a kernel build that depend on the processor.
 pub(crate) struct Target {
-    /// As kbuild's `ARCH`.
+    /// kbuild's `ARCH`.
     pub(crate) kbuild: &'static str,
-    /// Its target for the boot image,
+    /// kbuild's target for the boot image.
     pub(crate) image: &'static str,
-    /// which it makes below this folder.
+    /// Folder of the boot image, relative to the output.
     pub(crate) boot: &'static str,
     /// Debian's configuration for ordinary machines, without `.xz`.
     pub(crate) debian: &'static str,
-    /// What is set beside `fixes/kernel.config`.
+    /// Settings beside `fixes/kernel.config`.
     pub(crate) config: &'static str,
-    /// and beside `fixes/vfio.config`.
+    /// Settings beside `fixes/vfio.config`.
     pub(crate) vfio: &'static str,
 }
 
-const X86_64: Target = Target {
-    kbuild: "x86_64",
-    image: "bzImage",
-    boot: "arch/x86/boot",
-    debian: "config.amd64_none_amd64",
-    config: include_str!("../../../fixes/kernel.x86-64.config"),
-    vfio: include_str!("../../../fixes/vfio.x86-64.config"),
-};
+/// Target by the names of the processor: `$kbuild` is kbuild's `ARCH`, `$folder` is below `arch/`, `$debian` is Debian's,
+/// and `$name` is that of the files in `fixes/`.
+macro_rules! target {
+    ($kbuild:literal, $image:literal, $folder:literal, $debian:literal, $name:literal) => {
+        Target {
+            kbuild: $kbuild,
+            image: $image,
+            boot: concat!("arch/", $folder, "/boot"),
+            debian: concat!("config.", $debian, "_none_", $debian),
+            config: include_str!(concat!("../../../fixes/kernel.", $name, ".config")),
+            vfio: include_str!(concat!("../../../fixes/vfio.", $name, ".config")),
+        }
+    };
+}
 
-const ARM64: Target = Target {
-    kbuild: "arm64",
-    image: "Image",
-    boot: "arch/arm64/boot",
-    debian: "config.arm64_none_arm64",
-    config: include_str!("../../../fixes/kernel.arm64.config"),
-    vfio: include_str!("../../../fixes/vfio.arm64.config"),
-};
+const X86_64: Target = target!("x86_64", "bzImage", "x86", "amd64", "x86-64");
+const ARM64: Target = target!("arm64", "Image", "arm64", "arm64", "arm64");
 
 impl Target {
-    pub(crate) const fn of(arch: Arch) -> &'static Self {
+    pub(crate) const fn for_arch(arch: Arch) -> &'static Self {
         match arch {
             Arch::X86_64 => &X86_64,
             Arch::Arm64 => &ARM64,

@@ -15,10 +15,10 @@ use crate::error::FixError;
 use crate::patch;
 use crate::source::{self, Source};
 
-/// The files that patches change or make, with their new text.
+/// Files that patches change or create, with their new text.
 pub(crate) type Changes = BTreeMap<String, String>;
 
-/// What patches, one after the other, make of a source; `base` is what earlier patches made of it.
+/// Applies patches to a source, one after the other; `base` holds the changes of earlier patches.
 ///
 /// # Errors
 /// [`FixError::Patch`] for the first hunk that does not apply.
@@ -32,10 +32,10 @@ pub(crate) fn changes(
     patched(&source.tree, &name, base, patches)
 }
 
-/// The same of any tree, which errors call `name`.
+/// Applies patches to any tree, which errors call `name`.
 ///
 /// # Errors
-/// As [`changes`].
+/// Those of [`changes`].
 pub(crate) fn patched(
     tree: &Entry,
     name: &str,
@@ -61,7 +61,7 @@ pub(crate) fn patched(
     Ok(changes)
 }
 
-/// Makes a new folder with a link to every file of the source, all of which is compiled.
+/// Creates a folder with a link to every file of the source.
 pub(crate) fn mirror(source: &Source, place: &Path) -> Result<(), Error> {
     let tree = source.tree.whole()?;
     let listed;
@@ -84,8 +84,7 @@ pub(crate) fn mirror(source: &Source, place: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Puts changed files in the place of their links, and returns those that were others before. Files that are the same
-/// keep their times.
+/// Replaces links by changed files, and returns those whose text differed before. Equal files keep their times.
 pub(crate) fn write(place: &Path, changes: &Changes) -> Result<Vec<String>, Error> {
     let mut written = Vec::new();
     for (file, text) in changes {
@@ -107,9 +106,8 @@ pub(crate) fn write(place: &Path, changes: &Changes) -> Result<Vec<String>, Erro
     Ok(written)
 }
 
-/// Turns a tree in which these files were changed into one with these changes, and returns the files that differ now.
-/// Those are new to make(1), also where they are as in the source again: objects of what they were are newer than the
-/// source.
+/// Turns a tree with the changes of `changed` into one with the changes `to`, and returns the files that differ now.
+/// These get new times, also where they equal the source again: objects of their old text are newer than the source.
 pub(crate) fn switch(
     source: &Source,
     place: &Path,

@@ -542,6 +542,24 @@ mod tests {
         assert_eq!(SearchPath::new(OsStr::new("")).find(OsStr::new("sh")), None);
     }
 
+    /// The list in packaging/prerequisites, which is read before there is a program.
+    #[test]
+    fn prerequisites_of_the_build_are_those_of_the_lab() {
+        let script = include_str!("../../../packaging/prerequisites");
+        let list = script.split_once("list='\n").unwrap().1;
+        let list = list.split_once("\n'").unwrap().0;
+        let listed: Vec<_> = list
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .collect();
+        let tools = needed(Arch::X86_64).iter().chain(&NEEDED_FOR_DEBIAN);
+        let tools = tools.map(|tool| (tool.program(), tool.package()));
+        let libraries = libraries(Arch::X86_64).iter();
+        let lab = tools.chain(libraries.map(|library| (library.file, library.package)));
+        let build = [("cargo", "-"), ("cc", "gcc")].into_iter();
+        assert_eq!(listed, build.chain(lab).collect::<Vec<_>>());
+    }
+
     #[test]
     fn a_value_is_found_out_once_for_each_and_failures_are_tried_again() {
         let known = PerArch::new();

@@ -79,21 +79,23 @@ impl Default for KernelSource {
 impl FromStr for KernelSource {
     type Err = Error;
 
-    /// Reads `debian`, `debian:SUITE`, `debian:SUITE/PREFIX`, or a path. A bare word that is no file is taken for a
-    /// misspelt name.
+    /// Reads `debian`, `debian:SUITE`, `debian:SUITE/PREFIX`, or a path. A bare word or `SUITE/VERSION` that is no file
+    /// is taken for a misspelt name.
     fn from_str(text: &str) -> Result<Self, Error> {
         let Some(of_suite) = text.strip_prefix("debian:") else {
             return match text {
                 "" => Err(bad_source(text, "names neither a suite nor a file")),
                 "debian" => Ok(Self::default()),
-                word if !word.contains('/') && !Path::new(word).exists() => {
-                    Err(bad_source(word, &format!("is not a file{}", meant(word))))
-                }
-                path => Ok(Self::Files {
-                    image: PathBuf::from(path),
-                    headers: None,
-                    modules: None,
-                }),
+                path => match meant(path) {
+                    hint if Path::new(path).exists() || (hint.is_empty() && path.contains('/')) => {
+                        Ok(Self::Files {
+                            image: PathBuf::from(path),
+                            headers: None,
+                            modules: None,
+                        })
+                    }
+                    hint => Err(bad_source(path, &format!("is not a file{hint}"))),
+                },
             };
         };
         let (suite, prefix) = of_suite
@@ -147,13 +149,19 @@ fn not_a_file(option: &'static str, folder: &Path) -> Error {
     )
 }
 
-/// `(did you mean 'debian'?)`, where a word is close to a name or is a version alone.
+/// `(did you mean 'debian'?)`, where a word is close to a name, or is a version with or without a suite.
 fn meant(word: &str) -> String {
     let hint = |name: String| format!(" (did you mean '{name}'?)");
-    if word.starts_with(|c: char| c.is_ascii_digit()) {
-        return hint(format!("debian:SUITE/{word}"));
+    let (suite, version) = word.split_once('/').unwrap_or(("SUITE", word));
+    let version = version.strip_prefix('v').unwrap_or(version);
+    if version.starts_with(|c: char| c.is_ascii_digit())
+        && !suite.is_empty()
+        && !version.contains('/')
+    {
+        return hint(format!("debian:{suite}/{version}"));
     }
-    closest(word, ["debian"]).map_or_else(String::new, |name| hint(name.to_owned()))
+    let names = ["debian"].into_iter().filter(|_| !word.contains('/'));
+    closest(word, names).map_or_else(String::new, |name| hint(name.to_owned()))
 }
 
 fn bad_source(text: &str, problem: &str) -> Error {

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use flate2::read::GzDecoder;
 use lzma_rust2::{LzmaReader, XzReader};
-use pagetoll_backend::input::{self, Unreadable};
+use pagetoll_backend::input::{self, ReadError};
 
 /// The memory that an lzma or xz stream may ask for, in KiB. Linux's scripts/xz_wrap.sh asks for 128 MiB.
 const MEMORY_KIB: u32 = (1 << 20) + 1024;
@@ -53,7 +53,7 @@ pub(crate) fn lz4(bytes: &[u8], limit: u64) -> io::Result<Vec<u8>> {
 
 fn all_of(reader: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     input::read_all(reader, limit).map_err(|error| match error {
-        Unreadable::Io(error) => error,
+        ReadError::Io(error) => error,
         _ => too_large(limit),
     })
 }

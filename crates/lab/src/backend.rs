@@ -1,6 +1,6 @@
 //! The lab as a backend.
 
-use pagetoll_backend::{Backend, Billed, Context, Error, Stacks, Stopped};
+use pagetoll_backend::{Backend, Billed, Context, Error, Prepared, Stacks, Stopped};
 use pagetoll_bill::{Arch, Backend as Kind, Draft, Route, Spec, Support};
 use pagetoll_host::Surroundings;
 use pagetoll_host::cache::Cache;
@@ -58,34 +58,47 @@ impl Backend for Lab {
         )
     }
 
-    fn check(&self, spec: &Spec) -> Result<(), Error> {
-        match Harness::new(spec.route) {
-            Harness::Dom0(_) => Request::on_dom0(spec, self.builder).map(drop),
-            Harness::Demand => demand::request(spec, self.builder).map(drop),
-            Harness::Pin => pin::Request::new(spec).map(drop),
-        }
-    }
-
-    fn bill(&self, spec: &Spec, context: &Context<'_>) -> Result<Billed, Error> {
-        let cache = Cache::open(context.stop)?;
-        let surroundings = Surroundings {
-            cache: &cache,
-            stop: context.stop,
-            progress: context.progress,
-        };
-        match Harness::new(spec.route) {
+    fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error> {
+        Ok(match Harness::new(spec.route) {
             Harness::Dom0(billing) => {
                 let request = Request::on_dom0(spec, self.builder)?;
-                on_kernels(&request, &surroundings, |request, surroundings| {
-                    dom0::bill(billing, request, surroundings)
+                dom0::check_rows(billing, &request)?;
+                boots(move |surroundings| {
+                    on_kernels(&request, surroundings, |request, surroundings| {
+                        dom0::bill(billing, request, surroundings)
+                    })
                 })
             }
             Harness::Demand => {
                 let request = demand::request(spec, self.builder)?;
-                on_kernels(&request, &surroundings, demand::bill)
+                boots(move |surroundings| on_kernels(&request, surroundings, demand::bill))
             }
-            Harness::Pin => Ok(pin::bill(&pin::Request::new(spec)?, &surroundings)?),
-        }
+            Harness::Pin => {
+                let request = pin::Request::new(spec)?;
+                boots(move |surroundings| Ok(pin::bill(&request, surroundings)?))
+            }
+        })
+    }
+}
+
+/// The boots of a request, still to come.
+struct Boots<F>(F);
+
+fn boots<F>(bill: F) -> Box<dyn Prepared>
+where
+    F: FnOnce(&Surroundings<'_>) -> Result<Billed, Error> + 'static,
+{
+    Box::new(Boots(bill))
+}
+
+impl<F: FnOnce(&Surroundings<'_>) -> Result<Billed, Error>> Prepared for Boots<F> {
+    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
+        let cache = Cache::open(context.stop)?;
+        self.0(&Surroundings {
+            cache: &cache,
+            stop: context.stop,
+            progress: context.progress,
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pagetoll_backend::{Error as BackendError, Phase};
 use pagetoll_bill::Unavailable;
 use pagetoll_bill::spec::{LabSpec, Wanted};
-use pagetoll_conformance::{Answer, Answered, Case, Frames, Scripted};
+use pagetoll_conformance::{Answer, Case, CaseAnswers, Frames, Scripted};
 use pagetoll_host::{Error, Surroundings, capacity};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::{KernelImage, KernelSource};
@@ -77,7 +77,7 @@ pub fn run(
     request: &Request,
     cases: &[Case],
     surroundings: &Surroundings<'_>,
-) -> Result<Answers<Answered>, BackendError> {
+) -> Result<Answers<CaseAnswers>, BackendError> {
     let xen = request.xen.source(request.refresh, surroundings)?;
     materials::check_tools(&request.kernel, &xen)?;
     capacity::require_memory(machine().memory_mib(), NAME)?;
@@ -223,14 +223,14 @@ impl<'a, C: Scripted> Next<'a, C> {
     }
 }
 
-fn answered(next: Next<'_, Case>, run: &CaseRun) -> Result<Answered, LabError> {
+fn answered(next: Next<'_, Case>, run: &CaseRun) -> Result<CaseAnswers, LabError> {
     let case = next.answered_by(run.index, run.answers.len())?;
     if run.unclean != 0 {
         let problem = format!("after case {}, {} pages were lost", case.name, run.unclean);
         return Err(malformed(problem));
     }
     let answer = |&(code, done, value): &(i64, u32, u64)| Answer { code, done, value };
-    Ok(Answered {
+    Ok(CaseAnswers {
         frames: Frames(encode::frames(case, &run.frames)),
         answers: run.answers.iter().map(answer).collect(),
     })

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use boots::{Boots, machine};
 use materials::Materials;
-use pagetoll_backend::{Billed, Stop};
+use pagetoll_backend::{Billed, Error as BackendError, Stop};
 use pagetoll_bill::{Arch, Draft, Inputs, Order, Row, Unavailable};
 use pagetoll_host::{Error, Surroundings, capacity};
 use pagetoll_images::kernel::modules::Part;
@@ -16,12 +16,12 @@ use pagetoll_images::xen::XenImage;
 use pagetoll_pv::findings::Findings;
 use pagetoll_pv::plan::{Abilities, Trace};
 use pagetoll_pv::routes::Billing;
-use pagetoll_pv::session::Session;
+use pagetoll_pv::session::{Kind, Session};
 
 use crate::draft::{Clock, counted, image};
 use crate::error::LabError;
 use crate::profile::Profiling;
-use crate::request::KernelRequest;
+use crate::request::{KernelRequest, Request};
 use crate::vm;
 use crate::vm::cores::Cores;
 use crate::vm::counter::{Counter, Detail};
@@ -39,7 +39,7 @@ pub(crate) fn bill(
     let order = &request.common.order;
     let clock = Clock::default();
     let materials = obtain(billing, request, &clock, surroundings)?;
-    let sessions = (billing.sessions)(order, materials.abilities());
+    let sessions = sessions(billing, request.common, materials.abilities());
     let boots = Boots {
         request,
         materials: &materials,
@@ -49,24 +49,48 @@ pub(crate) fn bill(
     };
     let (findings, runs) = boots.run(&sessions)?;
     let mut rows = (billing.rows)(order, &findings);
+    rows.retain(|row| request.common.rows.includes(&row.key));
     let sample_of = |row: &Row| runs.iter().find_map(|run| run.sample(row));
     let profiling = request.common.profiling;
     let stacks = profiling.attach(&mut rows, sample_of);
     let draft = Draft {
         stack: stack(&findings, &sessions, order, surroundings.stop)?,
         rows,
-        notes: notes(request, &materials, &findings, billing),
+        notes: notes(request, &materials, &findings, &sessions, billing),
         inputs: inputs(&materials, &sessions, order)?,
         ..counted(request.common.route, order)
     };
     Ok(clock.billed(draft, stacks))
 }
 
+/// Checks the names of the rows to bill.
+///
+/// # Errors
+/// [`Class::BadInput`](pagetoll_backend::Class::BadInput): one that no row has.
+pub(crate) fn check_rows(billing: &Billing, request: &Request) -> Result<(), BackendError> {
+    let rows = (billing.rows)(&request.order, &Findings::unbilled());
+    let checked = request.rows.check(rows.iter().map(|row| &row.key));
+    checked.map_err(|error| BackendError::bad_input(error.to_string()))
+}
+
+/// The sessions that serve a row to bill.
+fn sessions(billing: &Billing, request: &Request, abilities: Abilities) -> Vec<Session> {
+    let mut rows = (billing.rows)(&request.order, &Findings::unbilled());
+    rows.retain(|row| request.rows.includes(&row.key));
+    let mut sessions = (billing.sessions)(&request.order, abilities);
+    sessions.retain(|session| rows.iter().any(|row| session.serves(&row.key)));
+    sessions
+}
+
+fn boot_xen(sessions: &[Session]) -> bool {
+    sessions.iter().any(|session| session.kind != Kind::Native)
+}
+
 fn check_host(request: &KernelRequest<'_>, billing: &Billing) -> Result<(), LabError> {
     materials::check_tools(&request.kernel, &request.xen)?;
     // On a host with two CPUs two counting guests run side by side, or one race: the first two are the largest.
     let order = &request.common.order;
-    let sessions = (billing.sessions)(order, Abilities::ALL);
+    let sessions = sessions(billing, request.common, Abilities::ALL);
     let first = sessions.iter().take(2);
     let largest = first.map(|session| machine(session, order).memory_mib());
     Ok(capacity::require_memory(largest.sum(), "--pages")?)
@@ -106,14 +130,14 @@ fn stack(
     order: &Order,
     stop: &Stop,
 ) -> Result<BTreeMap<String, String>, LabError> {
-    let dom0 = findings.dom0.first().ok_or(Error::Stopped)?;
-    let hello = &dom0.hello;
+    let first = findings.dom0.first().or(findings.native.first());
+    let hello = &first.ok_or(Error::Stopped)?.hello;
     let pv32 = findings.pv32.first().map(|reports| &reports.hello);
     // dom0 and the kernel without Xen have the same.
     let first = sessions.first();
     let ram = first.map(|session| machine(session, order).ram());
     let parts = [
-        ("xen", Some(hello.xen.clone())),
+        ("xen", boot_xen(sessions).then(|| hello.xen.clone())),
         ("xen-pv32", pv32.map(|hello| hello.xen.clone())),
         ("linux", Some(hello.linux_version())),
         ("linux-release", Some(hello.release.clone())),
@@ -130,17 +154,20 @@ fn notes(
     request: &KernelRequest<'_>,
     materials: &Materials,
     findings: &Findings,
+    sessions: &[Session],
     billing: &Billing,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Part::Missing(reason) = &materials.privcmd {
-        notes.push(format!("crossings were not counted: {reason}"));
-    } else {
-        let traced = request.common.order.pages.min(Trace::LAB.pages).get();
-        let items = request.common.route.item().many;
-        notes.push(format!(
-            "crossings: Xen's own trace of {traced} {items} per row; costs were counted without the trace"
-        ));
+    match &materials.privcmd {
+        _ if !boot_xen(sessions) => {}
+        Part::Missing(reason) => notes.push(format!("crossings were not counted: {reason}")),
+        Part::BuiltIn | Part::Module(_) => {
+            let traced = request.common.order.pages.min(Trace::LAB.pages).get();
+            let items = request.common.route.item().many;
+            notes.push(format!(
+                "crossings: Xen's own trace of {traced} {items} per row; costs were counted without the trace"
+            ));
+        }
     }
     if let Some((detail, reason)) = detail(billing, request).zip(materials.counter.as_ref().err()) {
         let what = match detail {
@@ -189,16 +216,20 @@ fn origin(xen: &XenImage) -> String {
 
 fn inputs(materials: &Materials, sessions: &[Session], order: &Order) -> Result<Inputs, LabError> {
     let headers = materials.kernel.headers.as_ref().ok();
-    let packages = [&materials.xen.packages, &materials.kernel.packages]
+    let xen = boot_xen(sessions).then_some(&materials.xen);
+    let probe = materials.probe.as_ref().ok();
+    let packages = xen
+        .map(|xen| &xen.packages)
         .into_iter()
+        .chain([&materials.kernel.packages])
         .chain(headers.map(|headers| &headers.packages))
         .chain(built_xen(materials).map(|xen| &xen.packages));
     let pv32 = materials.pv32.as_ref().map(|pv32| &pv32.kernel);
     let files = [
-        ("xen", Some(&materials.xen.elf)),
+        ("xen", xen.map(|xen| &xen.elf)),
         ("linux", Some(&materials.kernel.image)),
         ("init", Some(&materials.init)),
-        ("xen-probe", materials.probe.as_ref().ok()),
+        ("xen-probe", probe.filter(|_| xen.is_some())),
         ("pv32-probe", pv32),
         ("xen-pv32", built_xen(materials).map(|xen| &xen.elf)),
         (

@@ -12,7 +12,7 @@ use pagetoll_protocol::report::Report;
 use pagetoll_protocol::step::Step;
 use pagetoll_pv::plan::PROBE_MODULE;
 use pagetoll_pv::rows::per;
-use pagetoll_traces::symbols::Symbols;
+use pagetoll_xentrace::symbols::Symbols;
 
 use crate::error::LabError;
 use crate::linux::NativeBoot;
@@ -56,7 +56,7 @@ pub(crate) fn symbols_of(file: &Path) -> Result<Symbols, Error> {
         Error::bad_file("symbols", file, problem, "an ELF or PE file with symbols")
     };
     let bytes = input::read(file, MOST_OF_OBJECT).map_err(|error| refuse(error.to_string()))?;
-    Symbols::of_object(&bytes).map_err(|error| refuse(error.to_string()))
+    Symbols::from_object(&bytes).map_err(|error| refuse(error.to_string()))
 }
 
 /// Whose code it was, by name.
@@ -99,7 +99,7 @@ impl ProbeProfile {
             executed: run.executed()?,
             names: Names {
                 hypervisor: Symbols::default(),
-                kernel: Symbols::of_kallsyms(&String::from_utf8_lossy(&kallsyms)),
+                kernel: Symbols::from_kallsyms(&String::from_utf8_lossy(&kallsyms)),
                 program: symbols_of(&boot.programs.probe_file)?,
             },
         }))
@@ -430,7 +430,7 @@ mod tests {
 
     fn names() -> Names {
         Names {
-            kernel: Symbols::of_kallsyms(KALLSYMS),
+            kernel: Symbols::from_kallsyms(KALLSYMS),
             ..Names::default()
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pagetoll_backend::Error;
+use pagetoll_bill::row::RowSelection;
 use pagetoll_bill::spec::{KvmMode, Wanted};
 use pagetoll_bill::{Arch, Backend, Limits, Order, Route, Spec};
 use pagetoll_host::Surroundings;
@@ -36,6 +37,8 @@ pub(crate) struct Request {
     /// KVM's mode on arm64.
     kvm_mode: Option<KvmMode>,
     pub(crate) order: Order,
+    /// Rows to bill, of those of the order.
+    pub(crate) rows: RowSelection,
     pub(crate) kernels: Vec<Kernel>,
     /// Without effect on routes without Xen.
     xen: Hypervisor,
@@ -74,6 +77,7 @@ impl Request {
             kvm_mode: lab.kvm_mode,
             options: BootOptions::new(lab, timeout(order.pages))?.for_runs(order.runs),
             order,
+            rows: RowSelection::new(&spec.rows),
             kernels: kernels::all(lab, builder)?,
             xen: Hypervisor::new(lab, builder)?,
             refresh: lab.refresh,

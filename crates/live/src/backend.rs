@@ -1,9 +1,9 @@
-//! The backend: its routes, and which of them this host can bill.
+//! This host as a backend: its routes, and the support for each here.
 
 // A new route or mechanism does not compile here until it has an arm.
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use pagetoll_backend::{Backend, Billed, Context, Error};
+use pagetoll_backend::{Backend, Billed, Context, Error, Prepared};
 use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
 
@@ -15,33 +15,6 @@ use crate::routes::{demand, pin, pv, vfio};
 /// The backend of this host's own kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Live;
-
-enum Request {
-    Demand(demand::Request),
-    Pin(pin::Request),
-    Vfio(vfio::Request),
-    Pv(pv::Request),
-}
-
-impl Request {
-    fn new(spec: &Spec) -> Result<Self, Error> {
-        match spec.route {
-            Route::Demand => Ok(Self::Demand(demand::Request::new(spec)?)),
-            Route::Pin => Ok(match &spec.live.device {
-                Some(device) => Self::Vfio(vfio::Request::new(spec, device)?),
-                None if spec.live.bind == Wanted::Yes => {
-                    return Err(Error::bad_input("--bind: takes a device; give --device"));
-                }
-                None => Self::Pin(pin::Request::new(spec)?),
-            }),
-            Route::Unmap => Ok(Self::Pv(pv::Request::new(spec, &routes::UNMAP)?)),
-            Route::Fault => Ok(Self::Pv(pv::Request::new(spec, &routes::FAULT)?)),
-            Route::Switch => Ok(Self::Pv(pv::Request::new(spec, &routes::SWITCH)?)),
-            Route::Irq => Ok(Self::Pv(pv::Request::new(spec, &routes::IRQ)?)),
-            Route::Flush => Ok(Self::Pv(pv::Request::new(spec, &routes::FLUSH)?)),
-        }
-    }
-}
 
 impl Backend for Live {
     fn kind(&self) -> Kind {
@@ -63,27 +36,57 @@ impl Backend for Live {
         }
     }
 
-    fn check(&self, spec: &Spec) -> Result<(), Error> {
-        Request::new(spec).map(drop)
-    }
-
-    fn bill(&self, spec: &Spec, context: &Context<'_>) -> Result<Billed, Error> {
-        Ok(match Request::new(spec)? {
-            Request::Demand(request) => demand::bill(&request, context)?,
-            Request::Pin(request) => pin::bill(&request, context)?,
-            Request::Vfio(request) => vfio::bill(&request, context)?,
-            Request::Pv(request) => pv::bill(&request, context)?,
+    fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error> {
+        Ok(match (spec.route, &spec.live.device, spec.live.bind) {
+            (Route::Demand, ..) => Box::new(demand::Request::new(spec)?),
+            (Route::Pin, Some(device), _) => Box::new(vfio::Request::new(spec, device)?),
+            (Route::Pin, None, Wanted::Yes) => {
+                return Err(Error::bad_input("--bind: takes a device; give --device"));
+            }
+            (Route::Pin, None, Wanted::No) => Box::new(pin::Request::new(spec)?),
+            (Route::Unmap, ..) => Box::new(pv::Request::new(spec, &routes::UNMAP)?),
+            (Route::Fault, ..) => Box::new(pv::Request::new(spec, &routes::FAULT)?),
+            (Route::Switch, ..) => Box::new(pv::Request::new(spec, &routes::SWITCH)?),
+            (Route::Irq, ..) => Box::new(pv::Request::new(spec, &routes::IRQ)?),
+            (Route::Flush, ..) => Box::new(pv::Request::new(spec, &routes::FLUSH)?),
         })
     }
+}
 
-    fn intentions(&self, spec: &Spec) -> Result<Vec<String>, Error> {
-        match Request::new(spec)? {
-            Request::Pv(request) => Ok(pv::intentions(&request)?),
-            Request::Vfio(request) => Ok(vfio::intentions(&request)?),
-            Request::Demand(_) | Request::Pin(_) => Ok(vec![
-                "use memory of its own, and change nothing of this host".to_owned(),
-            ]),
-        }
+impl Prepared for demand::Request {
+    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
+        Ok(demand::bill(&self, context)?)
+    }
+}
+
+impl Prepared for pin::Request {
+    fn intentions(&self) -> Result<Vec<String>, Error> {
+        let none = "use memory of its own, and change nothing of this host";
+        Ok(vec![none.to_owned()])
+    }
+
+    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
+        Ok(pin::bill(&self, context)?)
+    }
+}
+
+impl Prepared for vfio::Request {
+    fn intentions(&self) -> Result<Vec<String>, Error> {
+        Ok(vfio::intentions(self)?)
+    }
+
+    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
+        Ok(vfio::bill(&self, context)?)
+    }
+}
+
+impl Prepared for pv::Request {
+    fn intentions(&self) -> Result<Vec<String>, Error> {
+        Ok(pv::intentions(self)?)
+    }
+
+    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
+        Ok(pv::bill(&self, context)?)
     }
 }
 
@@ -112,7 +115,8 @@ mod tests {
                 stop: &Stop::new(),
                 progress: &Quiet,
             };
-            let error = Live.bill(&Spec::new(route), &context).unwrap_err();
+            let prepared = Live.prepare(&Spec::new(route)).unwrap();
+            let error = prepared.bill(&context).unwrap_err();
             assert_eq!(error.class(), Class::Environment);
         }
     }
@@ -120,7 +124,7 @@ mod tests {
     #[test]
     fn both_routes_have_defaults_for_everything() {
         for route in [Route::Demand, Route::Pin] {
-            assert!(Live.check(&Spec::new(route)).is_ok(), "{route}");
+            assert!(Live.prepare(&Spec::new(route)).is_ok(), "{route}");
         }
     }
 
@@ -132,7 +136,7 @@ mod tests {
             stop: &Stop::new(),
             progress: &Quiet,
         };
-        let billed = Live.bill(spec, &context).unwrap();
+        let billed = Live.prepare(spec).unwrap().bill(&context).unwrap();
         assert_eq!(billed.timings.len(), 1);
         assert!(billed.draft.inputs.host_load.is_some());
         let bill = billed.draft.complete(Invocation {

@@ -23,9 +23,9 @@ use pagetoll_backend::Stop;
 use pagetoll_bill::spec::MemoryKind;
 use pagetoll_conformance::kvm::{Case, Need, Outcome, Version};
 
-use crate::pager::{Delivery, Features, Userfaultfd};
 use crate::vm::{gmem, kvm, memory as guest_memory};
 use crate::{LiveError, arch};
+use pagetoll_pager::{Delivery, Features, Userfaultfd};
 
 /// What this host answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub fn run(cases: &[Case], stop: &Stop) -> Result<Ran, LiveError> {
         stop.check()?;
         outcomes.push(match here.lacks(case) {
             Some(what) => Outcome::Skipped(what),
-            None => Outcome::Answered(runner::run(case)?),
+            None => Outcome::Answers(runner::run(case)?),
         });
     }
     Ok(Ran {
@@ -84,12 +84,12 @@ impl Here {
             region2: vm.check_extension(Cap::UserMemory2),
             guest_memfd: gmem::check(&vm).err().map(|error| error.to_string()),
             exit_on_missing: memslot::takes_exit_on_missing(&vm),
-            userfaultfd: Features::of_this_host().map_err(LiveError::system("UFFDIO_API"))?,
+            userfaultfd: Features::detect().map_err(LiveError::system("UFFDIO_API"))?,
         })
     }
 
     fn linux_version(&self) -> Option<Version> {
-        Version::of_release(&self.linux)
+        Version::from_release(&self.linux)
     }
 
     /// The first need of a case that is not met.

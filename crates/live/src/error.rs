@@ -1,4 +1,4 @@
-//! Why a bill of this host, or a pager, failed.
+//! Errors of a bill of this host.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use pagetoll_backend::{Class, Classified, Stopped};
 use pagetoll_bill::OrderError;
 use thiserror::Error;
 
-use crate::pager::PagerError;
+use pagetoll_pager::PagerError;
 
 /// Why a bill, a measurement or a conformance case ended early.
 #[derive(Debug, Error)]

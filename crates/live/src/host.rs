@@ -12,11 +12,11 @@ use kvm_ioctls::{Cap, Kvm};
 use pagetoll_bill::spec::MemoryKind;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use crate::pager::{Delivery, Features, Userfaultfd};
 use crate::vm::gmem;
 use crate::vm::kvm::{DEVICE, open_kvm};
 use crate::vm::memory::{self, free_hugepages};
 use crate::{LiveError, arch};
+use pagetoll_pager::{DECODES_FAULTS, Delivery, Features, Userfaultfd};
 
 pub(crate) use load::{Watch, busy_note};
 
@@ -75,7 +75,7 @@ pub(crate) fn examine() -> Vec<Capability> {
     let mut found = vec![kvm(), userfaultfd()];
     if let Ok(kvm) = open_kvm() {
         // Registers are what faults are decoded from.
-        found.extend(arch::DECODES_FAULTS.then(|| sync_regs(&kvm)));
+        found.extend(DECODES_FAULTS.then(|| sync_regs(&kvm)));
         found.extend([memory_fault_info(&kvm), guest_memfd(&kvm)]);
     }
     found.extend(page_size(rustix::param::page_size()));
@@ -131,7 +131,7 @@ fn userfaultfd() -> Capability {
 
 /// Optional features of userfaultfd.
 fn features(name: &'static str) -> Capability {
-    let Ok(features) = Features::of_this_host() else {
+    let Ok(features) = Features::detect() else {
         return Capability::lacks(
             name,
             Level::Missing,
@@ -182,7 +182,7 @@ fn sync_regs(kvm: &Kvm) -> Capability {
 }
 
 fn memory_fault_info(kvm: &Kvm) -> Capability {
-    let state = (describes_faults(kvm), arch::DECODES_FAULTS);
+    let state = (describes_faults(kvm), DECODES_FAULTS);
     let detail = match state {
         (true, true) => "present; faults without it are decoded",
         (false, true) => "absent; all faults are decoded",
@@ -204,7 +204,7 @@ fn describes_faults(kvm: &Kvm) -> bool {
 /// # Errors
 /// KVM does not say which it was, and it is not decoded here.
 pub(crate) fn require_findable_pages() -> Result<(), LiveError> {
-    if arch::DECODES_FAULTS || describes_faults(&open_kvm()?) {
+    if DECODES_FAULTS || describes_faults(&open_kvm()?) {
         return Ok(());
     }
     Err(LiveError::environment(

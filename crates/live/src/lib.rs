@@ -1,8 +1,8 @@
-//! This host, billed: what pinning pages and paging them in on demand cost here, and how to do the latter.
+//! This host, billed: what pinning pages and paging them in on demand cost here.
 //!
 //! [`Live`] is the backend. Of route `pin` it runs the pinning loops over page descriptors, which need no device and no
-//! privilege; and VFIO itself, with a device that is given. Route `demand` it bills on this host's KVM and userfaultfd;
-//! [`pager`] is the demand pager that it bills, for a VMM to embed. [`conformance`] answers the cases that the model of both is held against.
+//! privilege; and VFIO itself, with a device that is given. Route `demand` it bills on this host's KVM and userfaultfd,
+//! with the demand pager of `crates/pager`. [`conformance`] answers the cases that the model of both is held against.
 //! `unsafe` is confined to the modules that talk to the kernel; each block states what makes it sound.
 
 #![deny(unsafe_code)]
@@ -14,10 +14,8 @@ pub mod conformance;
 mod cpu_time;
 pub mod doctor;
 mod error;
-pub mod facts;
 pub mod host;
 mod kernel_module;
-pub mod pager;
 mod pci;
 mod program;
 pub mod routes;

@@ -1,6 +1,6 @@
 //! A VM and its guest: memory, vCPUs, programs in ring 0 or 3, and the signals that interrupt `KVM_RUN`.
 //!
-//! Which pages are missing, and what resolves a fault, is the business of [`pager`](crate::pager) and of the routes.
+//! Which pages are missing, and what resolves a fault, is the business of `crates/pager` and of the routes.
 
 pub(crate) mod backing;
 pub(crate) mod exit;

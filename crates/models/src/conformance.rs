@@ -2,8 +2,8 @@
 //! (`guests/xen-probe/conformance.c`).
 
 use pagetoll_conformance::{
-    Answer, Answered, At, Case, Ext, ExtArgument, Flush, Frames, Native, Operation, Place, Step,
-    Symbol, Value,
+    Answer, Case, CaseAnswers, Ext, ExtArgument, Flush, Frames, Native, Operation, Place, Step,
+    Symbol, Target, Value,
 };
 use pagetoll_units::{Mfn, VirtualAddress};
 
@@ -17,7 +17,7 @@ use crate::xen::{
 const FOREIGN: Mfn = Mfn(0x180);
 /// The page of Xen's heap that dom0 shares.
 const SHARED: Mfn = Mfn(0x181);
-/// Where the probe finds the others, too.
+/// Frames that the probe finds as well.
 const FIXED: [(Symbol, Mfn); 8] = [
     (Symbol::Foreign, FOREIGN),
     (Symbol::Io, Mfn(0xb8)),
@@ -38,7 +38,7 @@ const FAULT: i64 = -14;
 /// # Panics
 /// When a page cannot be made writable again after it, which is a bug in this crate.
 #[must_use]
-pub fn run(case: &Case) -> Answered {
+pub fn run(case: &Case) -> CaseAnswers {
     let mut bench = Bench::new(case);
     let mut answers = Vec::with_capacity(case.steps.len());
     while answers.len() < case.steps.len() {
@@ -47,7 +47,7 @@ pub fn run(case: &Case) -> Answered {
     }
     bench.give_back();
     let number = |(symbol, mfn): &(Symbol, Mfn)| (*symbol, mfn.0);
-    Answered {
+    CaseAnswers {
         frames: Frames(bench.frames.iter().map(number).collect()),
         answers,
     }
@@ -84,7 +84,7 @@ impl<R> Array<R> {
 }
 
 /// The array of a case with these requests.
-fn of_case<R, A, D>(
+fn array<R, A, D>(
     batch: &pagetoll_conformance::Batch<A, D>,
     requests: impl Iterator<Item = R>,
 ) -> Array<R> {
@@ -171,7 +171,7 @@ impl Bench {
                 // The probe puts a request without meaning after the array.
                 let end = MmuUpdate { ptr: 7, val: 0 };
                 let requests = batch.requests.iter().map(request).chain([end]);
-                Prepared::Update(of_case(batch, requests), ForeignDomain(batch.domain))
+                Prepared::Update(array(batch, requests), ForeignDomain(batch.domain))
             }
             Operation::MmuExtOp(batch) => {
                 let end = MmuExtOp {
@@ -180,12 +180,12 @@ impl Bench {
                     second: Argument::Number(0),
                 };
                 let requests = batch.requests.iter().map(|ext| self.ext(ext)).chain([end]);
-                Prepared::Ext(of_case(batch, requests), DomainId(batch.domain))
+                Prepared::Ext(array(batch, requests), DomainId(batch.domain))
             }
             Operation::UpdateVaMapping(update) => Prepared::Va(VaMapping {
                 address: match update.at {
-                    At::Page(symbol) => self.xen.direct(self.mfn(symbol)),
-                    At::Address(address) => VirtualAddress(address),
+                    Target::Page(symbol) => self.xen.direct(self.mfn(symbol)),
+                    Target::Address(address) => VirtualAddress(address),
                 },
                 value: PageTableEntry(self.word(update.value)),
                 flush: (flush_kind(update.flush_type), targets(update.flush)),
@@ -202,14 +202,14 @@ impl Bench {
             ExtArgument::Number(number) => number,
             ExtArgument::Frame(symbol) => self.mfn(symbol).0,
             ExtArgument::Address(symbol) => self.xen.direct(self.mfn(symbol)).0,
-            ExtArgument::Mask(_) | ExtArgument::Unreadable => 0,
+            ExtArgument::Mask(_) | ExtArgument::ReadError => 0,
         };
         MmuExtOp {
             command: Command::from(ext.command),
             first: number(ext.first),
             second: match ext.second {
                 ExtArgument::Mask(bits) => Argument::Vcpus(VcpuMask::Bits(bits)),
-                ExtArgument::Unreadable => Argument::Vcpus(VcpuMask::Unreadable),
+                ExtArgument::ReadError => Argument::Vcpus(VcpuMask::ReadError),
                 other => Argument::Number(number(other)),
             },
         }
@@ -244,7 +244,7 @@ impl Bench {
         }
     }
 
-    /// As the probe does: maps every page writable again.
+    /// Maps every page writable again, as the probe does.
     fn give_back(&mut self) {
         let pages: Vec<Mfn> = self.frames[..self.pages]
             .iter()
@@ -307,7 +307,7 @@ const fn targets(flush: Flush) -> FlushTargets {
         Flush::Local => FlushTargets::Local,
         Flush::All => FlushTargets::All,
         Flush::Mask(bits) => FlushTargets::Multi(VcpuMask::Bits(bits)),
-        Flush::Unreadable => FlushTargets::Multi(VcpuMask::Unreadable),
+        Flush::ReadError => FlushTargets::Multi(VcpuMask::ReadError),
     }
 }
 
@@ -317,7 +317,7 @@ mod tests {
 
     use super::*;
 
-    /// Without QEMU: the answers that a real Xen gave when they were recorded.
+    /// Compares with the answers that a real Xen gave when they were recorded; needs no QEMU.
     #[test]
     fn every_case_is_answered_as_the_real_xen_answered_it() {
         let mut wrong = Vec::new();

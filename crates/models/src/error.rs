@@ -1,4 +1,4 @@
-//! What can be wrong with what is asked of a simulated system. What a guest does wrong is no error but an outcome.
+//! Errors in orders to a simulated system. An error of a guest is no error here but an outcome.
 
 use pagetoll_units::{Pages, VirtualAddress};
 use thiserror::Error;
@@ -6,15 +6,15 @@ use thiserror::Error;
 use crate::x86::PageFault;
 use crate::xen::Errno;
 
-/// Why a simulated guest could not do what was asked.
+/// Reason why a simulated guest could not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Error {
     /// More than the guest's address space or the machine holds.
     #[error("{asked}: expected 1 to {most}, which is what a simulated guest can map")]
     PagesOutOfRange {
-        /// How many were asked for.
+        /// Number that was asked for.
         asked: Pages,
-        /// How many there can be.
+        /// Largest number.
         most: Pages,
     },
     /// A batch that takes no entry, or more than a page table has.
@@ -26,21 +26,21 @@ pub enum Error {
     /// More TLS descriptors than a task has.
     #[error("{changed} changed TLS descriptors: expected 0 to 3")]
     TooManyDescriptors {
-        /// How many should change.
+        /// Number that should change.
         changed: usize,
     },
     /// A hypercall that must not fail did, where Linux would stop with `BUG()`.
     #[error("Xen refused {operation} with {errno:?}")]
     Refused {
-        /// What was asked of Xen.
+        /// Operation that was asked of Xen.
         operation: &'static str,
-        /// Why not.
+        /// Error that Xen returned.
         errno: Errno,
     },
     /// The guest's kernel got a page fault that it cannot handle, where Linux would stop with an oops.
     #[error("the guest's kernel faulted at {address}: {fault:?}")]
     KernelFault {
-        /// What it accessed.
+        /// Address that it accessed.
         address: VirtualAddress,
         /// The fault.
         fault: PageFault,

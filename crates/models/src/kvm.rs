@@ -36,13 +36,13 @@ use std::collections::BTreeMap;
 use guest_memfd::GuestMemfd;
 use stage2::Translation;
 
-/// What `KVM_CHECK_EXTENSION` reports, and what differs between processors.
+/// Capabilities that `KVM_CHECK_EXTENSION` reports, and the processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// The processor that KVM was built for.
     pub processor: Processor,
-    /// Whether a page of a guest_memfd that a slot has already is `EEXIST` to another one, as it is since Linux 7.2; before,
-    /// it is `EINVAL` (`kvm_gmem_bind`).
+    /// A page of a guest_memfd that a slot has already is `EEXIST` to another one, as it is since Linux 7.2; before, it
+    /// is `EINVAL` (`kvm_gmem_bind`).
     pub taken_page_exists: bool,
     /// `KVM_CAP_EXIT_ON_MISSING`: slots may ask for exits instead of faults.
     pub exit_on_missing: bool,
@@ -54,7 +54,7 @@ pub struct Vm {
     capabilities: Capabilities,
     slots: BTreeMap<u32, Memslot>,
     guest_memfds: Vec<GuestMemfd>,
-    /// By guest frame.
+    /// Stage-2 entries by guest frame.
     stage2: BTreeMap<u64, Translation>,
 }
 

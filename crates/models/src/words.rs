@@ -53,7 +53,7 @@ impl Rule {
         words
     }
 
-    fn of(words: &[u64; CHUNK]) -> Option<Self> {
+    fn from_words(words: &[u64; CHUNK]) -> Option<Self> {
         let first = [words[0], words[1], words[2], words[3]];
         let step = words[FIRST].wrapping_sub(words[0]);
         let pairs = words.iter().zip(&words[FIRST..]);
@@ -213,7 +213,7 @@ impl Words {
         if let Some(oldest) = self.open.pop_front() {
             let chunk = self.chunk_mut(oldest);
             if let Chunk::Words(words) = chunk
-                && let Some(rule) = Rule::of(words)
+                && let Some(rule) = Rule::from_words(words)
             {
                 *chunk = Chunk::Rule(rule);
             }
@@ -256,10 +256,10 @@ mod tests {
         for (index, word) in words.iter_mut().enumerate() {
             *word = [7, 9, 1, 3][index % 4] + 0x4000 * (index as u64 / 4);
         }
-        let rule = Rule::of(&words).unwrap();
+        let rule = Rule::from_words(&words).unwrap();
         assert!((0..CHUNK).all(|index| rule.word(index) == words[index]));
         words[CHUNK - 1] += 1;
-        assert!(Rule::of(&words).is_none());
+        assert!(Rule::from_words(&words).is_none());
     }
 
     #[test]

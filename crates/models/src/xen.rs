@@ -1,4 +1,4 @@
-//! What Xen 4.17 does with the page tables of 64-bit PV guests, as functions over real tables and counts.
+//! Xen 4.17's work on the page tables of 64-bit PV guests, as functions over real tables and counts.
 //!
 //! One file, one concept, under the name that Xen has for it. A guest's mistake is an [`Outcome`] with Xen's errno,
 //! never an error of this crate. Source: xen/arch/x86/mm.c and xen/arch/x86/pv/ of RELEASE-4.17.7, a build without

@@ -12,7 +12,7 @@ use std::io;
 use pagetoll_bill::route::{self, RouteMechanism};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Method, Operation, Route};
-use pagetoll_traces::lock_profile::Spent;
+use pagetoll_xentrace::lock_profile::Spent;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -122,6 +122,15 @@ impl Blob {
 }
 
 impl Report {
+    /// The race that this reports.
+    #[must_use]
+    pub fn race(&self) -> Option<&Race> {
+        match self {
+            Self::Race(race) => Some(race),
+            _ => None,
+        }
+    }
+
     /// The bulk data that this announces.
     #[must_use]
     pub fn blob(&self) -> Option<&Blob> {
@@ -290,9 +299,19 @@ pub struct Parameter {
 pub struct Lock {
     pub name: String,
     /// Holding it, in nanoseconds.
+    #[serde(with = "LockTime")]
     pub lock: Spent,
     /// Waiting for it.
+    #[serde(with = "LockTime")]
     pub block: Spent,
+}
+
+/// [`Spent`] as the guest reports it.
+#[derive(Deserialize)]
+#[serde(remote = "Spent")]
+struct LockTime {
+    count: u64,
+    time: u64,
 }
 
 /// CPUs flushed each other's TLBs.

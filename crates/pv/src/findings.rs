@@ -7,7 +7,7 @@ use pagetoll_protocol::report::{
     Clear, Contended, Foreign, ForeignReleased, ForeignUnavailable, Hello, Lock, Race, Repeat,
     Report, User, scaled,
 };
-use pagetoll_traces::xentrace::Crossings;
+use pagetoll_xentrace::Crossings;
 
 use crate::session::{Kind, XenOptions};
 
@@ -40,6 +40,8 @@ pub struct Reports {
     pub crossings: BTreeMap<u16, Crossings>,
     /// QEMU's counts between the marks of each step; empty where it counted nothing.
     pub flushes: BTreeMap<u16, Flushes>,
+    /// Day in UTC of the session, where it is kept from an earlier run.
+    pub kept: Option<String>,
 }
 
 impl Reports {
@@ -111,6 +113,8 @@ pub struct Findings {
     pub native: Vec<Reports>,
     /// Two vCPUs at the same entries.
     pub races: Vec<Race>,
+    /// Day in UTC of the races, where they are kept from an earlier run.
+    pub races_kept: Option<String>,
     /// The reason why the probe did nothing.
     pub no_probe: Option<Unavailable>,
     /// The reason why crossings were not counted.
@@ -122,6 +126,19 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// Findings of no session, by which every row of an order is listed and none has figures.
+    #[must_use]
+    pub fn unbilled() -> Self {
+        let foreign = Reports {
+            no_foreign: Some(ForeignUnavailable { errno: 0 }),
+            ..Reports::default()
+        };
+        Self {
+            foreign: vec![foreign],
+            ..Self::default()
+        }
+    }
+
     /// Adds the reports of a session of this kind.
     pub fn add(&mut self, kind: Kind, reports: Reports) {
         match kind {
@@ -129,7 +146,10 @@ impl Findings {
             Kind::Foreign => self.foreign.push(reports),
             Kind::Native => self.native.push(reports),
             Kind::Pv32 => self.pv32.push(reports),
-            Kind::Race => self.races.extend(reports.races),
+            Kind::Race => {
+                self.races.extend(reports.races);
+                self.races_kept = reports.kept;
+            }
         }
     }
 }

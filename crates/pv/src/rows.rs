@@ -3,7 +3,6 @@
 use pagetoll_bill::{
     Crossings, Figures, Method, Operation, Order, Row, RowKey, System, Toll, Unavailable, crossing,
 };
-use pagetoll_traces::xentrace;
 
 use crate::findings::{Findings, Reports};
 
@@ -46,7 +45,7 @@ pub fn crossings(
 
 /// A continuation is Xen's own re-entry of a hypercall that it had preempted to serve an interrupt. It is listed, but
 /// no crossing of the mechanism's.
-fn crossings_of(counted: &xentrace::Crossings, count: u64) -> Crossings {
+fn crossings_of(counted: &pagetoll_xentrace::Crossings, count: u64) -> Crossings {
     let pv = &counted.pv;
     let own = pv.traps() + pv.hypercalls.total() - pv.continuations;
     let others = pv.traps() - pv.ptwr - pv.page_fault;

@@ -1,7 +1,7 @@
 //! Sessions: what one guest does from its start to its end.
 
 use pagetoll_bill::route::Flush;
-use pagetoll_bill::{Mechanism, Method, Order, RowKey, System};
+use pagetoll_bill::{Mechanism, Method, Operation, Order, RowKey, System};
 use pagetoll_protocol::step::{Step, divided};
 
 use crate::plan::{self, Abilities, Steps};
@@ -89,6 +89,23 @@ impl Session {
         let traced = ordered.iter().position(is_trace).unwrap_or(ordered.len());
         let step = ordered[..traced].iter().rposition(|step| step.bills(row))?;
         u16::try_from(step + 1).ok()
+    }
+
+    /// Tests for a count or a check that the row takes from this session.
+    #[must_use]
+    pub fn serves(&self, row: &RowKey) -> bool {
+        let is_foreign = matches!(
+            row.operation,
+            Operation::MapForeign | Operation::MunmapForeign
+        );
+        match self.kind {
+            Kind::Race => row.system == System::XenPvDom0 && row.method.mechanism().is_some(),
+            Kind::Foreign => is_foreign,
+            // Its system is what a bill says of all rows under Xen.
+            Kind::Dom0 => row.system != System::Native && self.has_xen_of(row.method),
+            Kind::Native => row.system == System::Native,
+            Kind::Pv32 => row.system == System::XenPv32Dom0,
+        }
     }
 
     fn has_xen_of(&self, method: Method) -> bool {

@@ -6,7 +6,7 @@ mod value;
 
 use arbitrary::Unstructured;
 
-/// What a file is made of, hence what can be changed in it.
+/// Structure of a file, hence what can be changed in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Fields at offsets.
@@ -20,6 +20,17 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
+    /// The shape of a file that is not known to be TOML.
+    pub(crate) fn guess(file: &[u8]) -> Self {
+        if serde_json::from_slice::<serde_json::Value>(file).is_ok() {
+            return Self::Json;
+        }
+        match str::from_utf8(file) {
+            Ok(_) => Self::Text,
+            Err(_) => Self::Bytes,
+        }
+    }
+
     /// The file with the changes that a script says; a seed that is not of this shape is changed as bytes.
     pub(crate) fn edited(self, seed: &[u8], script: &[u8]) -> Vec<u8> {
         let mut script = Unstructured::new(script);

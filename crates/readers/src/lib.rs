@@ -4,140 +4,95 @@
 //! the file itself, or a script of changes to a valid one ([`Reader::expand`]), so that what is read is mostly valid.
 
 mod captures;
-mod counters;
 mod edit;
 mod images;
 mod seeds;
 mod text;
 mod values;
 
+use std::sync::LazyLock;
+
 use edit::Shape;
+use pagetoll_captures::{FORMATS, Format};
 use pagetoll_units::budget::most_memory;
 
 /// A reader, and how to make inputs for it.
 pub struct Reader {
     /// Its name in corpus folders and on command lines.
-    pub name: &'static str,
-    shape: Shape,
-    seeds: fn() -> Vec<Vec<u8>>,
-    read: fn(&[u8]),
-    /// A capture is compared with itself: two files are read.
-    is_compared: bool,
+    pub name: String,
+    /// Valid files.
+    pub seeds: Vec<Vec<u8>>,
+    shape: Option<Shape>,
+    content: Content,
 }
 
-/// All of them.
-pub static ALL: [Reader; 23] = [
-    reader("trace", Shape::Bytes, seeds::traces, text::trace),
-    compared(reader(
-        "capture",
-        Shape::Bytes,
-        captures::binary,
-        captures::read,
-    )),
-    compared(reader(
-        "capture-text",
-        Shape::Text,
-        captures::text,
-        captures::read,
-    )),
-    reader("ftrace", Shape::Text, seeds::ftrace, text::ftrace),
-    reader("perf-data", Shape::Bytes, seeds::perf_data, text::perf_data),
-    reader(
-        "trace-text",
-        Shape::Text,
-        seeds::trace_texts,
-        text::trace_text,
-    ),
-    reader(
-        "lock-profile",
-        Shape::Text,
-        seeds::lock_profiles,
-        text::lock_profile,
-    ),
-    reader("bill", Shape::Json, seeds::bills, values::bill),
-    reader("diff", Shape::Json, seeds::pairs_of_bills, values::diff),
-    reader(
-        "cost-table",
-        Shape::Toml,
-        seeds::cost_tables,
-        values::cost_table,
-    ),
-    reader(
-        "published",
-        Shape::Toml,
-        seeds::published,
-        values::published,
-    ),
-    reader("kernel", Shape::Bytes, seeds::kernels, images::kernel),
-    reader("xen", Shape::Bytes, seeds::xens, images::xen),
-    reader("console", Shape::Text, seeds::consoles, text::console),
-    reader("script", Shape::Text, seeds::scripts, text::script),
-    reader("patch", Shape::Text, seeds::patches, text::patch),
-    reader(
-        "stats-fd",
-        Shape::Bytes,
-        counters::stats_fds,
-        counters::stats_fd,
-    ),
-    reader(
-        "kvm-stat",
-        Shape::Text,
-        counters::kvm_stats,
-        counters::kvm_stat,
-    ),
-    reader(
-        "query-stats",
-        Shape::Json,
-        counters::query_stats,
-        counters::qmp,
-    ),
-    reader(
-        "kvm-debugfs",
-        Shape::Text,
-        counters::debugfs_dumps,
-        counters::debugfs,
-    ),
-    reader(
-        "domstats",
-        Shape::Text,
-        counters::domstats_dumps,
-        counters::domstats,
-    ),
-    reader(
-        "perf-kvm",
-        Shape::Text,
-        counters::perf_kvm_reports,
-        counters::perf_kvm,
-    ),
-    reader(
-        "bpftrace",
-        Shape::Text,
-        counters::bpftrace_outputs,
-        counters::bpftrace,
-    ),
-];
+/// Content that is read.
+#[derive(Clone, Copy)]
+enum Content {
+    /// A file by a reader of its own.
+    Own(fn(&[u8])),
+    /// A capture, whatever its content looks like, or of a format that is to be recognised.
+    Capture(Option<&'static Format>),
+}
 
-const fn reader(
+/// All readers: one for each format of captures, one that recognises them, and those of other files.
+pub static ALL: LazyLock<Vec<Reader>> = LazyLock::new(|| {
+    let formats = FORMATS.iter().map(|format| Reader {
+        name: captures::slug(format.name),
+        seeds: captures::seeds(Some(format)),
+        shape: None,
+        content: Content::Capture(Some(format)),
+    });
+    let recognised = Reader {
+        name: "capture".to_owned(),
+        seeds: captures::seeds(None),
+        shape: None,
+        content: Content::Capture(None),
+    };
+    let others = OTHERS.iter().map(|other| Reader {
+        name: other.name.to_owned(),
+        seeds: (other.seeds)(),
+        shape: Some(other.shape),
+        content: Content::Own(other.read),
+    });
+    formats.chain([recognised]).chain(others).collect()
+});
+
+struct Other {
     name: &'static str,
     shape: Shape,
     seeds: fn() -> Vec<Vec<u8>>,
     read: fn(&[u8]),
-) -> Reader {
-    Reader {
+}
+
+const fn other(
+    name: &'static str,
+    shape: Shape,
+    seeds: fn() -> Vec<Vec<u8>>,
+    read: fn(&[u8]),
+) -> Other {
+    Other {
         name,
         shape,
         seeds,
         read,
-        is_compared: false,
     }
 }
 
-const fn compared(reader: Reader) -> Reader {
-    Reader {
-        is_compared: true,
-        ..reader
-    }
-}
+#[rustfmt::skip]
+static OTHERS: [Other; 11] = [
+    other("windows", Shape::Bytes, seeds::traces, text::windows),
+    other("lock-profile", Shape::Text, seeds::lock_profiles, text::lock_profile),
+    other("bill", Shape::Json, seeds::bills, values::bill),
+    other("diff", Shape::Json, seeds::pairs_of_bills, values::diff),
+    other("cost-table", Shape::Toml, seeds::cost_tables, values::cost_table),
+    other("published", Shape::Toml, seeds::published, values::published),
+    other("kernel", Shape::Bytes, seeds::kernels, images::kernel),
+    other("xen", Shape::Bytes, seeds::xens, images::xen),
+    other("console", Shape::Text, seeds::consoles, text::console),
+    other("script", Shape::Text, seeds::scripts, text::script),
+    other("patch", Shape::Text, seeds::patches, text::patch),
+];
 
 impl Reader {
     /// The reader of this name.
@@ -146,31 +101,38 @@ impl Reader {
         ALL.iter().find(|reader| reader.name == name)
     }
 
-    /// Valid files.
+    /// The file that an input stands for. Its first byte chooses: the seed that the rest changes, or the rest itself, which
+    /// 255 always stands for.
     #[must_use]
-    pub fn seeds(&self) -> Vec<Vec<u8>> {
-        (self.seeds)()
-    }
-
-    /// The file that an input stands for. Its first byte chooses: the seed that the rest changes, or the rest itself.
-    #[must_use]
-    pub fn expand(&self, seeds: &[Vec<u8>], input: &[u8]) -> Vec<u8> {
+    pub fn expand(&self, input: &[u8]) -> Vec<u8> {
         let Some((&choice, rest)) = input.split_first() else {
             return Vec::new();
         };
-        match seeds.get(usize::from(choice) % (seeds.len() + 1)) {
-            Some(seed) => self.shape.edited(seed, rest),
-            None => rest.to_vec(),
+        let choice = usize::from(choice);
+        match self.seeds.get(choice % (self.seeds.len() + 1)) {
+            Some(seed) if choice != 255 => {
+                let shape = self.shape.unwrap_or_else(|| Shape::guess(seed));
+                shape.edited(seed, rest)
+            }
+            _ => rest.to_vec(),
         }
     }
 
     /// Reads a file to its end and does with it what the commands do. Errors are answers; a panic is a defect.
     pub fn read(&self, file: &[u8]) {
-        (self.read)(file);
+        match self.content {
+            Content::Own(read) => read(file),
+            Content::Capture(format) => captures::read(format, file),
+        }
     }
-    /// The memory that [`read`](Self::read) takes at most of a file of so many bytes, without the file.
+
+    /// The memory that [`read`](Self::read) takes at most of a file of so many bytes, without the file. A capture is
+    /// compared with itself: two files are read.
     #[must_use]
     pub const fn most_memory(&self, bytes: usize) -> usize {
-        most_memory(bytes << self.is_compared as usize)
+        match self.content {
+            Content::Own(_) => most_memory(bytes),
+            Content::Capture(_) => most_memory(2 * bytes),
+        }
     }
 }

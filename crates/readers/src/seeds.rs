@@ -36,42 +36,13 @@ pub(crate) fn traces() -> Vec<Vec<u8>> {
     // The first windows of each: the rest is more of the same, and takes longer.
     const WINDOWS: usize = 16 << 10;
     [
-        file!("crates/traces/tests/data/xentrace-all.bin"),
-        file!("crates/traces/tests/data/xentrace-unmap.bin"),
-        file!("crates/traces/tests/data/made/xentrace-hvm.bin"),
+        file!("crates/xentrace/tests/data/xentrace-all.bin"),
+        file!("crates/xentrace/tests/data/xentrace-unmap.bin"),
+        file!("crates/xentrace/tests/data/made/xentrace-hvm.bin"),
     ]
     .into_iter()
     .map(|trace| trace[..trace.len().min(WINDOWS)].to_vec())
     .collect()
-}
-
-pub(crate) fn ftrace() -> Vec<Vec<u8>> {
-    let tracefs = " 0)               |  vfio_pin_map_dma() {\n 0)   0.310 us    |    lock();\n 0)               |    pin() {\n \
-                   1) ! 110.2 us    |  other();\n 0)   1.1 us      |    } /* pin */\n 0) + 17.969 us   |  }\n";
-    let trace_cmd = "task-12 [000] 1.5: funcgraph_entry: # 6219.500 us | f();\n\
-                     task-12 [000] 1.5: funcgraph_entry:              | g() {\n\
-                     task-12 [000] 1.6: funcgraph_exit:     2.5 us    | }\n";
-    [tracefs, trace_cmd].map(|text| text.into()).into()
-}
-
-/// A file, a stream and a compressed file.
-pub(crate) fn perf_data() -> Vec<Vec<u8>> {
-    vec![
-        file!("crates/traces/tests/data/kvm-lost.perf.data"),
-        file!("crates/traces/tests/data/kvm-pipe.perf.data"),
-        file!("crates/traces/tests/data/kvm-zstd.perf.data"),
-    ]
-}
-
-pub(crate) fn trace_texts() -> Vec<Vec<u8>> {
-    vec![
-        file!("crates/traces/tests/data/kvm-pipe.script-ns.txt"),
-        file!("crates/traces/tests/data/kvm-tracefs.trace.txt"),
-        file!("crates/traces/tests/data/made/arm64.txt"),
-        file!("crates/traces/tests/data/made/kvm-exit.txt"),
-        file!("crates/traces/tests/data/made/x86.txt"),
-        file!("crates/traces/tests/data/made/xen.txt"),
-    ]
 }
 
 pub(crate) fn lock_profiles() -> Vec<Vec<u8>> {
@@ -128,7 +99,7 @@ pub(crate) fn consoles() -> Vec<Vec<u8>> {
     vec![text.into()]
 }
 
-/// The same kernel in each compression, and uncompressed.
+/// One kernel in each compression, and uncompressed.
 pub(crate) fn kernels() -> Vec<Vec<u8>> {
     let elf = vmlinux();
     [
@@ -261,8 +232,7 @@ mod tests {
             serde_json::from_slice::<pagetoll_bill::Bill>(&bill).unwrap();
         }
         for table in cost_tables() {
-            pagetoll_bill::cost::CostTable::parse("t", std::str::from_utf8(&table).unwrap())
-                .unwrap();
+            pagetoll_cost::CostTable::parse("t", std::str::from_utf8(&table).unwrap()).unwrap();
         }
         for patch in patches() {
             let files = pagetoll_fix::patch::parse(std::str::from_utf8(&patch).unwrap()).unwrap();
@@ -270,19 +240,8 @@ mod tests {
         }
         for profiles in lock_profiles() {
             let text = String::from_utf8(profiles).unwrap();
-            let read = pagetoll_traces::lock_profile::LockProfile::read(&text);
+            let read = pagetoll_xentrace::lock_profile::LockProfile::read(&text);
             assert_eq!(read.unwrap().len(), 2);
-        }
-        for file in perf_data() {
-            let mut reader =
-                pagetoll_traces::perf_data::Reader::open(std::io::Cursor::new(file)).unwrap();
-            while reader.next_item().unwrap().is_some() {}
-            assert!(reader.tally().events > 50);
-        }
-        for text in trace_texts() {
-            let mut reader = pagetoll_traces::trace_text::Reader::new(&text[..]);
-            while reader.next_item().unwrap().is_some() {}
-            assert_eq!(reader.tally().unreadable, 0);
         }
     }
 }

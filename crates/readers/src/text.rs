@@ -1,35 +1,11 @@
 //! Readers of traces, console output, scripts and patches.
 
-use std::io::Cursor;
-
 use pagetoll_conformance as conformance;
-use pagetoll_traces::ftrace::FunctionGraph;
-use pagetoll_traces::lock_profile::LockProfile;
-use pagetoll_traces::xentrace::{PvDetail, Summary, Windows};
-use pagetoll_traces::{perf_data, trace_text};
+use pagetoll_xentrace::Windows;
+use pagetoll_xentrace::lock_profile::LockProfile;
 
-pub(crate) fn trace(file: &[u8]) {
-    if let Ok((summary, _end)) = Summary::<PvDetail>::read_all(file) {
-        let _exits = summary.times().exits().count();
-        let _runstates = summary.times().runstates();
-    }
+pub(crate) fn windows(file: &[u8]) {
     let _windows = Windows::read(file);
-}
-
-pub(crate) fn ftrace(file: &[u8]) {
-    let _graph = FunctionGraph::each(file, |_, _| Some(()));
-}
-
-pub(crate) fn perf_data(file: &[u8]) {
-    let Ok(mut reader) = perf_data::Reader::open(Cursor::new(file)) else {
-        return;
-    };
-    while let Ok(Some(_item)) = reader.next_item() {}
-}
-
-pub(crate) fn trace_text(file: &[u8]) {
-    let mut reader = trace_text::Reader::new(file);
-    while let Ok(Some(_item)) = reader.next_item() {}
 }
 
 pub(crate) fn lock_profile(file: &[u8]) {

@@ -1,9 +1,9 @@
 //! Readers of bills, cost tables and published figures.
 
-use pagetoll_bill::cost::published::Published;
-use pagetoll_bill::cost::{CostKey, CostTable};
-use pagetoll_bill::diff::{Diff, Missing};
 use pagetoll_bill::{Bill, from_json};
+use pagetoll_compare::diff::{Diff, MissingRows};
+use pagetoll_cost::published::PublishedFigure;
+use pagetoll_cost::{CostKey, CostTable};
 use pagetoll_render::{self as render, Format, Kind, Width};
 
 /// Widths that a terminal has, and none that it has.
@@ -14,7 +14,7 @@ pub(crate) fn bill(file: &[u8]) {
     let Ok(bill) = from_json::<Bill>(file) else {
         return;
     };
-    for format in Format::of(Kind::Bill) {
+    for format in Format::for_kind(Kind::Bill) {
         for width in WIDTHS {
             let _written = render::bill(&bill, format, width);
         }
@@ -31,11 +31,11 @@ pub(crate) fn diff(file: &[u8]) {
     let Ok([old, new]) = from_json::<[Bill; 2]>(file) else {
         return;
     };
-    let Ok(diff) = Diff::of(&old, &new, 0.01) else {
+    let Ok(diff) = Diff::new(&old, &new, 0.01) else {
         return;
     };
-    for format in Format::of(Kind::Diff) {
-        for missing in [Missing::Refused, Missing::Allowed] {
+    for format in Format::for_kind(Kind::Diff) {
+        for missing in [MissingRows::Refused, MissingRows::Allowed] {
             let _written = render::diff(&old, &new, &diff, missing, format, Width::Columns(80));
         }
     }
@@ -48,11 +48,11 @@ pub(crate) fn cost_table(file: &[u8]) {
     let _topology = table.topology();
     for prices in [table.prices(), table.sample(1, 1)] {
         for key in CostKey::all() {
-            let _price = prices.of(key);
+            let _price = prices.price(key);
         }
     }
 }
 
 pub(crate) fn published(file: &[u8]) {
-    let _list = Published::list(&String::from_utf8_lossy(file));
+    let _list = PublishedFigure::list(&String::from_utf8_lossy(file));
 }

@@ -7,29 +7,29 @@ mod axes;
 mod baselines;
 mod checks;
 mod costs;
+mod gain;
 mod header;
+mod kernels;
 mod limits;
+mod missing;
 mod places;
 mod profile;
 mod provenance;
 mod published;
 mod rates;
+mod rows;
 mod safety;
 mod selftest;
 mod shapes;
 mod summary;
 mod tolls;
 mod user_space;
+mod vcpus;
 
-use pagetoll_bill::{Bill, Operation, Role, Row};
+use pagetoll_bill::{Bill, Row};
 
-use crate::document::{Document, Section};
-use crate::figure;
-use crate::format::Detail;
-
-use rates::pages_per_second;
-
-pub(crate) use header::{host_load, stack};
+use crate::document::{Document, Length, Section};
+use crate::subject::Detail;
 
 /// Rows that a document shows: more are not read, and each is compared with the others.
 const MOST_ROWS: usize = 1000;
@@ -38,8 +38,8 @@ const MOST_ROWS: usize = 1000;
 pub(crate) fn document(bill: &Bill, detail: Detail) -> Document {
     let verdict = summary::verdict(bill);
     match shortened(bill) {
-        Some(shown) => of_shown(&shown, verdict, detail),
-        None => of_shown(bill, verdict, detail),
+        Some(first) => shown(&first, verdict, detail),
+        None => shown(bill, verdict, detail),
     }
 }
 
@@ -49,33 +49,38 @@ fn shortened(bill: &Bill) -> Option<Bill> {
     let all = bill.rows.len();
     let note = format!("the first {MOST_ROWS} of {all} rows are shown; json and csv have all");
     (all > MOST_ROWS).then(|| Bill {
-        schema: bill.schema,
-        route: bill.route,
-        backend: bill.backend,
-        backend_reason: bill.backend_reason.clone(),
-        unit: bill.unit,
-        evidence: bill.evidence,
-        stack: bill.stack.clone(),
-        order: bill.order.clone(),
-        rows: first.to_vec(),
         notes: bill.notes.iter().cloned().chain([note]).collect(),
-        provenance: bill.provenance.clone(),
+        ..rows::with_rows(bill, first.to_vec())
     })
 }
 
-fn of_shown(bill: &Bill, verdict: String, detail: Detail) -> Document {
+fn shown(bill: &Bill, verdict: String, detail: Detail) -> Document {
     let mut sections = Vec::new();
     if detail == Detail::Page {
-        sections.extend([summary::section(bill, verdict), tolls::bars(bill)]);
+        sections.push(summary::section(bill, verdict));
+        let curves = vcpus::sections(bill);
+        // Rows of many vCPUs cost many times more, which the curves show: bars on one scale would be too short to be seen.
+        let length = match curves.is_empty() {
+            true => Length::Amount,
+            false => Length::OwnShare,
+        };
+        sections.extend(curves);
+        sections.push(tolls::bars(bill, length));
     }
     sections.extend([
         Section::facts("", header::facts(bill)),
         limits::section(bill),
     ]);
     sections.extend(shapes::sections(bill, detail));
-    sections.extend(rates::sections(bill));
+    sections.extend([
+        rates::section(bill),
+        published::section(bill),
+        selftest::section(bill),
+    ]);
     sections.extend(costs::sections(bill));
     sections.push(user_space::section(bill));
+    sections.push(missing::section(bill));
+    sections.extend(kernels::sections(bill));
     sections.push(places::section(bill));
     sections.push(tolls::section(bill, detail));
     sections.extend(profile::sections(bill, detail));
@@ -103,77 +108,4 @@ fn notes(bill: &Bill) -> Vec<String> {
         format!("a +- b: the mean and the standard deviation of {runs} runs")
     });
     bill.notes.iter().cloned().chain(deviation).collect()
-}
-
-/// Whether the bill has rates: then its rows are compared by them.
-fn has_rates(bill: &Bill) -> bool {
-    let mut figures = bill.rows.iter().filter_map(Row::figures);
-    figures.any(|figures| figures.rate.is_some())
-}
-
-/// Whether the row is one of pagetoll's own measurements; the others are those of the kernel's selftest.
-fn is_own(row: &Row) -> bool {
-    row.key.operation != Operation::DemandPagingTest
-}
-
-/// The rows of mechanisms, without shapes of memory, without baselines and without what user space sees.
-fn mechanism_rows(bill: &Bill) -> impl Iterator<Item = &Row> {
-    bill.rows.iter().filter(|row| {
-        let measured = match row.role() {
-            Role::Before | Role::After | Role::Alternative => true,
-            Role::Observed | Role::Baseline => false,
-        };
-        measured && row.key.folio.is_none() && is_own(row)
-    })
-}
-
-/// The row that another is compared with: of the mechanism that the fix replaces, in the same setting, at its smallest
-/// batch.
-fn reference<'a>(rows: &[&'a Row], row: &Row) -> Option<&'a Row> {
-    let before = rows
-        .iter()
-        .copied()
-        .filter(|other| other.role() == Role::Before && other.key.does_the_work_of(&row.key));
-    let billed = before.filter(|other| other.cost().is_some());
-    billed.min_by_key(|other| other.key.batch)
-}
-
-/// How many times less `row` costs than its [`reference`], or how many times its rate is more.
-fn gain(rows: &[&Row], row: &Row) -> String {
-    let reference = reference(rows, row);
-    if reference.is_some_and(|reference| reference.key == row.key) {
-        return "reference".to_owned();
-    }
-    let rate = reference.and_then(pages_per_second);
-    if rate.is_some() {
-        return figure::both(rate, pages_per_second(row), figure::gain);
-    }
-    figure::both(row.cost(), reference.and_then(Row::cost), figure::gain)
-}
-
-/// The unit of a cost of one item: `ns/page of a vCPU`.
-fn unit(bill: &Bill) -> String {
-    let several = bill.rows.iter().any(|row| row.key.vcpus.is_some());
-    figure::unit_per_item(bill) + if several { " of a vCPU" } else { "" }
-}
-
-/// The title of a column that compares with what the fix replaces: `gain over emulate`.
-fn gain_title(rows: &[&Row]) -> String {
-    let before = rows.iter().filter(|row| row.role() == Role::Before);
-    match in_order(before.map(|row| row.key.method)).as_slice() {
-        [] => "gain".to_owned(),
-        [one] => format!("gain over {one}"),
-        _ => "gain over before".to_owned(),
-    }
-}
-
-/// Each once, in the order of the first occurrence.
-pub(crate) fn in_order<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut unique = Vec::new();
-    for one in all {
-        if !unique.contains(&one) {
-            unique.push(one);
-        }
-    }
-    unique
 }

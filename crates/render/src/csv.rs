@@ -1,61 +1,152 @@
-//! The rows of a bill as CSV: one line for each row, one column for each scalar.
+//! The rows of a bill as CSV: a line for each row, a column for each scalar of the row's JSON, named by its path.
 //!
-//! Columns, in this order: those of [`Scalars`] (the bill's `route`, `backend`, `unit` and `evidence`, then the row's by
-//! their JSON names, `runs` separated by semicolons), and then, for every name that occurs in the bill in the order of
-//! its first occurrence, `stack.NAME`, `folios.SIZE`, `crossings.NAME`, `tolls.NAME.count_per_page` and `.cost_each`,
-//! `checks.NAME.tried`, `.failed`, `.control_failed` and `.verdict`. What a row does not have is empty; why it has no
-//! figures is in `unavailable`. Notes and provenance are in the other formats.
+//! Columns, in this order: [`COLUMNS`], whether a row has them or not; scalars that only some bills have; and, for every
+//! name that occurs in the bill in the order of its first occurrence, `stack.NAME`, `folios.SIZE`, `crossings.NAME`,
+//! `tolls.NAME` with [`TOLL`], `checks.NAME` with [`CHECK`]. `runs` are separated by semicolons. What a row does not have
+//! is empty. Profiles, notes and provenance are in the other formats.
 //!
 //! A cell that a spreadsheet would take for a formula begins with an apostrophe.
 
-mod named;
-mod scalars;
+use std::collections::{HashMap, HashSet};
 
-use pagetoll_bill::Bill;
+use pagetoll_bill::{Bill, Row};
+use serde_json::Value;
 
-use self::named::Names;
-use self::scalars::Scalars;
-use crate::harmless;
+use crate::{RenderError, harmless};
+
+/// The columns of every bill: four of the bill itself, then the row's.
+const COLUMNS: [&str; 32] = [
+    "route",
+    "backend",
+    "unit",
+    "evidence",
+    "operation",
+    "mechanism",
+    "role",
+    "batch",
+    "system",
+    "kernel",
+    "folio",
+    "vcpus",
+    "readers",
+    "ring",
+    "pages",
+    "layout.runs",
+    "layout.folios",
+    "layout.largest_folio",
+    "placement",
+    "cost_per_page",
+    "stddev",
+    "interval.low",
+    "interval.high",
+    "runs",
+    "pages_per_second",
+    "pages_per_second_stddev",
+    "published.pages_per_second",
+    "published.fitted",
+    "published.scalability",
+    "crossings_per_page",
+    "smp_safe",
+    "unavailable",
+];
+
+/// Columns with names of the bill in them, by the first part of their paths.
+const NAMED: [&str; 5] = ["stack", "folios", "crossings", "tolls", "checks"];
+const TOLL: [&str; 2] = ["count_per_page", "cost_each"];
+const CHECK: [&str; 4] = ["tried", "failed", "control_failed", "verdict"];
 
 /// The rows as CSV, with a header line.
-pub(crate) fn rows(bill: &Bill) -> csv::Result<String> {
-    let names = Names::of(bill);
-    let mut header = scalar_names()?;
-    header.extend(names.header());
-    let mut writer = unnamed();
-    for row in &bill.rows {
-        writer.serialize((Scalars::of(bill, row), names.cells(bill, row)))?;
-    }
-    let lines = bytes(writer)?;
-    let mut reader = csv::ReaderBuilder::new();
-    let mut reader = reader.has_headers(false).from_reader(lines.as_slice());
-    let mut writer = unnamed();
-    writer.write_record(header.iter().map(|name| cell(name)))?;
-    for record in reader.records() {
-        writer.write_record(record?.iter().map(cell))?;
-    }
-    Ok(String::from_utf8_lossy(&bytes(writer)?).into_owned())
-}
-
-/// The names of the scalars, as serde has them.
-fn scalar_names() -> csv::Result<Vec<String>> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.serialize(Scalars::default())?;
-    let text = bytes(writer)?;
-    let mut reader = csv::Reader::from_reader(text.as_slice());
-    Ok(reader.headers()?.iter().map(str::to_owned).collect())
-}
-
-fn unnamed() -> csv::Writer<Vec<u8>> {
-    csv::WriterBuilder::new()
+pub(crate) fn rows(bill: &Bill) -> Result<String, RenderError> {
+    let of_bill = of_bill(bill)?;
+    let rows = bill.rows.iter().map(of_row);
+    let rows = rows.collect::<serde_json::Result<Vec<_>>>()?;
+    let columns = columns(of_bill.iter().chain(rows.iter().flatten()));
+    let mut writer = csv::WriterBuilder::new()
         .has_headers(false)
-        .from_writer(Vec::new())
+        .from_writer(Vec::new());
+    writer.write_record(columns.iter().map(|path| cell(path)))?;
+    for row in &rows {
+        // Of several tolls of one name, the first.
+        let cells = of_bill.iter().chain(row).rev();
+        let cells: HashMap<&str, &Value> = cells.map(|(path, value)| (&**path, value)).collect();
+        let line: Vec<_> = columns.iter().map(|path| cells.get(path)).collect();
+        writer.serialize(line)?;
+    }
+    let text = writer.into_inner();
+    let text = text.map_err(|error| csv::Error::from(error.into_error()))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn bytes(writer: csv::Writer<Vec<u8>>) -> csv::Result<Vec<u8>> {
-    writer
-        .into_inner()
-        .map_err(|error| error.into_error().into())
+/// Values by the paths of their columns.
+type Cells = Vec<(String, Value)>;
+
+/// Each path once, in the order of [`COLUMNS`] and [`NAMED`], then in that of the first occurrence.
+fn columns<'a>(cells: impl Iterator<Item = &'a (String, Value)>) -> Vec<&'a str> {
+    let mut seen = HashSet::new();
+    let paths = COLUMNS.into_iter().chain(cells.map(|(path, _)| &**path));
+    let mut columns: Vec<_> = paths.filter(|path| seen.insert(*path)).collect();
+    columns.sort_by_key(|path| {
+        let first = path.split('.').next();
+        NAMED.iter().position(|name| Some(*name) == first)
+    });
+    columns
+}
+
+fn of_bill(bill: &Bill) -> serde_json::Result<Cells> {
+    let mut cells = Vec::new();
+    add(&mut cells, "route".to_owned(), bill.route.name().into());
+    add(&mut cells, "backend".to_owned(), bill.backend.name().into());
+    add(&mut cells, "unit".to_owned(), bill.unit.name().into());
+    add(
+        &mut cells,
+        "evidence".to_owned(),
+        bill.evidence.name().into(),
+    );
+    let stack = serde_json::to_value(&bill.stack)?;
+    add(&mut cells, "stack".to_owned(), stack);
+    Ok(cells)
+}
+
+fn of_row(row: &Row) -> serde_json::Result<Cells> {
+    let mut cells = Vec::new();
+    if let Value::Object(fields) = serde_json::to_value(row)? {
+        for (path, value) in fields {
+            add(&mut cells, path, value);
+        }
+    }
+    Ok(cells)
+}
+
+/// Adds a field, or what is in it.
+fn add(cells: &mut Cells, path: String, value: Value) {
+    let parts: &[&str] = match path.as_str() {
+        "profile" => return,
+        "tolls" => &TOLL,
+        "checks" => &CHECK,
+        _ => &[],
+    };
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                add(cells, format!("{path}.{name}"), value);
+            }
+        }
+        Value::Array(items) if parts.is_empty() => {
+            let runs = items.iter().filter_map(Value::as_f64);
+            let runs: Vec<_> = runs.map(|run| run.to_string()).collect();
+            cells.push((path, runs.join(";").into()));
+        }
+        Value::Array(items) => {
+            for item in &items {
+                let name = item["name"].as_str().unwrap_or_default();
+                for part in parts {
+                    add(cells, format!("{path}.{name}.{part}"), item[part].clone());
+                }
+            }
+        }
+        Value::String(text) => cells.push((path, cell(&text).into())),
+        scalar => cells.push((path, scalar)),
+    }
 }
 
 /// Text that neither a terminal nor a spreadsheet obeys.
@@ -68,6 +159,34 @@ fn cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A field of an object of the schema, or of the object that it is.
+    fn has(schema: &Value, object: &Value, path: &str) -> bool {
+        let (field, rest) = path.split_once('.').unwrap_or((path, ""));
+        let property = &object["properties"][field];
+        let inner = property["anyOf"][0]["$ref"].as_str();
+        let inner = inner.and_then(|name| schema.pointer(&name[1..]));
+        !property.is_null()
+            && (rest.is_empty() || inner.is_some_and(|inner| has(schema, inner, rest)))
+    }
+
+    #[test]
+    fn columns_are_paths_of_the_schema() {
+        let schema = include_str!("../../../docs/bill-schema.json");
+        let schema: Value = serde_json::from_str(schema).unwrap();
+        for (at, path) in COLUMNS.into_iter().enumerate() {
+            let object = if at < 4 {
+                &schema
+            } else {
+                &schema["$defs"]["Row"]
+            };
+            assert!(has(&schema, object, path), "{path}");
+        }
+        for (object, parts) in [("Toll", &TOLL[..]), ("Check", &CHECK)] {
+            let object = &schema["$defs"][object];
+            assert!(parts.iter().all(|part| has(&schema, object, part)));
+        }
+    }
 
     #[test]
     fn formulas_are_quoted_and_numbers_are_not() {

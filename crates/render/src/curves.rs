@@ -4,15 +4,16 @@ mod labels;
 mod spark;
 mod split;
 
-use pagetoll_bill::curves::{Axis, Chart, Curve, Curves, Place, Quantity, Stepped};
-use pagetoll_bill::diff::{Change, PerPage, Rule};
+use pagetoll_compare::curves::{Axis, Chart, Curve, CurveStep, Curves, Place, Quantity};
+use pagetoll_compare::diff::{Change, PerPage, Rule};
 
-use crate::bill::in_order;
 use crate::diff::rule;
 use crate::document::{Document, Fact, Line, Mark, Plot, Scale, Section, Spot};
 use crate::figure;
-use crate::format::{Detail, Kind, Subject};
+use crate::format::Kind;
+use crate::subject::{Detail, Subject};
 use crate::table::{Column, NONE, Table};
+use crate::unique::unique;
 
 use labels::{labels, row};
 use spark::sparkline;
@@ -20,7 +21,7 @@ use split::{Part, parts};
 
 /// Places whose figures a table shows; of more, the last ones, after the trend of all.
 const MOST_PLACES: usize = 10;
-/// How often the first number of an axis may be in its last without a logarithmic scale.
+/// The ratio of an axis's last number to its first up to which its scale is linear.
 const LINEAR_UP_TO: f64 = 8.0;
 
 impl Subject for Curves {
@@ -55,8 +56,16 @@ impl Subject for Curves {
     }
 }
 
+/// The plots alone.
+pub(crate) fn plots(curves: &Curves) -> Vec<Section> {
+    let parts = curves.charts.iter().flat_map(parts);
+    parts
+        .map(|part| Section::plot(title(&part), plot(curves.axis, &part)))
+        .collect()
+}
+
 fn heading(curves: &Curves) -> String {
-    let routes = in_order(curves.charts.iter().map(|chart| chart.route));
+    let routes = unique(curves.charts.iter().map(|chart| chart.route));
     let routes: Vec<_> = routes.iter().map(ToString::to_string).collect();
     let lines: usize = curves.charts.iter().map(|chart| chart.curves.len()).sum();
     let of = |count: usize, what: &str| match count {
@@ -96,7 +105,7 @@ fn header(curves: &Curves) -> Vec<Fact> {
         format!("{}: {}", curves.axis, meaning(curves.axis)),
     )];
     if curves.axis.is_ordered_by_change() {
-        for evidence in in_order(curves.charts.iter().map(|chart| chart.evidence)) {
+        for evidence in unique(curves.charts.iter().map(|chart| chart.evidence)) {
             let rule = rule(Rule {
                 evidence,
                 tolerance: curves.tolerance,
@@ -112,7 +121,7 @@ const MOST_STEPS: usize = 20;
 
 fn steps(curves: &Curves, detail: Detail) -> Vec<Section> {
     let mut steps: Vec<_> = curves.steps().collect();
-    let share = |step: &Stepped<'_>| step.change.share().abs();
+    let share = |step: &CurveStep<'_>| step.change.share().abs();
     steps.sort_by(|a, b| share(b).total_cmp(&share(a)));
     let shown = match detail {
         Detail::Short => steps.len(),
@@ -125,9 +134,9 @@ fn steps(curves: &Curves, detail: Detail) -> Vec<Section> {
     ]
 }
 
-fn table_of(steps: &[Stepped<'_>]) -> Table {
+fn table_of(steps: &[CurveStep<'_>]) -> Table {
     let mut table = Table::default();
-    let to = |step: &Stepped<'_>| step.to.name.clone();
+    let to = |step: &CurveStep<'_>| step.to.name.clone();
     table.each(steps, Column::left("since"), to);
     table.each(steps, Column::left("after").rank(3), |step| {
         step.from.name.clone()
@@ -163,7 +172,7 @@ fn table_of(steps: &[Stepped<'_>]) -> Table {
     table
 }
 
-/// Of a page. Fewer are those of interrupts, not of what was billed.
+/// The least number of crossings of a page. Fewer are those of interrupts, not of what was billed.
 const LEAST_CROSSINGS: f64 = 0.01;
 
 /// The kind that moved most the way that the cost did.
@@ -284,7 +293,7 @@ fn plot(axis: Axis, part: &Part<'_>) -> Plot {
         axis: meaning(axis).to_owned(),
         scale: match (axis, ends) {
             (Axis::Vcpus | Axis::Batch | Axis::Pages, Some((first, last))) => {
-                Scale::of(first.at, last.at, LINEAR_UP_TO)
+                Scale::for_range(first.at, last.at, LINEAR_UP_TO)
             }
             _ => Scale::Linear,
         },

@@ -1,23 +1,28 @@
-//! Two bills, compared, as a document: what fails a gate first, then what changed and which toll it was.
+//! Two bills, compared, as a document: failures of a gate first, then what changed and which toll it was.
 
 mod changes;
 mod findings;
 mod items;
 
-use pagetoll_bill::diff::{Diff, LEAST_RUNS, Missing, Rule, SIGNIFICANT, Verdict};
 use pagetoll_bill::{Bill, Evidence};
+use pagetoll_compare::diff::{Diff, LEAST_RUNS, MissingRows, Rule, SIGNIFICANT, Verdict};
 
-use crate::bill::{host_load, stack};
 use crate::document::{Document, Fact, Section};
 use crate::figure;
-use crate::format::{Detail, Kind, Subject};
+use crate::format::Kind;
+use crate::setting::{host_load, stack};
+use crate::subject::{Detail, Subject};
+use crate::subset;
+use crate::unique::unique;
 
-/// Two bills and what their comparison found.
+pub(crate) use items::functions;
+
+/// Two bills and their comparison.
 pub(crate) struct Compared<'a> {
     pub(crate) old: &'a Bill,
     pub(crate) new: &'a Bill,
     pub(crate) diff: &'a Diff,
-    pub(crate) missing: Missing,
+    pub(crate) missing: MissingRows,
 }
 
 impl Subject for Compared<'_> {
@@ -59,7 +64,7 @@ impl Subject for Compared<'_> {
 }
 
 impl Compared<'_> {
-    /// What is looked up once the verdict is known.
+    /// Tables to look into once the verdict is known.
     fn details(&self, detail: Detail) -> Vec<Section> {
         let Self { new, diff, .. } = self;
         let unit = figure::unit_per_item(new);
@@ -120,7 +125,7 @@ impl Compared<'_> {
     }
 }
 
-/// From which difference on rows are not the same.
+/// The difference from which on rows are not the same.
 pub(crate) fn rule(rule: Rule) -> String {
     let percent = rule.tolerance * 100.0;
     match rule.evidence {
@@ -135,8 +140,16 @@ pub(crate) fn rule(rule: Rule) -> String {
     }
 }
 
+/// A line for each reason.
 fn unmatched(diff: &Diff) -> Vec<String> {
-    let rows = diff.unmatched.iter();
-    rows.map(|row| format!("{}: {}", row.key, row.reason))
-        .collect()
+    let compared = diff.changes.iter().map(|change| &change.key);
+    let all = compared.chain(diff.unmatched.iter().map(|row| &row.key));
+    let all: Vec<_> = all.collect();
+    let reasons = unique(diff.unmatched.iter().map(|row| row.reason));
+    let line = |reason: &str| {
+        let rows = diff.unmatched.iter().filter(|row| row.reason == reason);
+        let keys: Vec<_> = rows.map(|row| &row.key).collect();
+        format!("{}: {reason}", subset::named(&all, &keys))
+    };
+    reasons.into_iter().map(line).collect()
 }

@@ -1,6 +1,6 @@
-//! A title and sections: what text and Markdown have in common.
+//! Documents: a title and sections, before they are text, Markdown or a page.
 
-use pagetoll_bill::profile::Part;
+use pagetoll_bill::profile::Call;
 
 use crate::table::Table;
 
@@ -20,7 +20,7 @@ pub struct Section {
     pub title: String,
     /// Facts, a table or sentences.
     pub body: Body,
-    /// Whether it is read by few: Markdown and pages show its title alone until it is opened.
+    /// Read by few: Markdown and pages show its title alone until it is opened.
     pub folded: bool,
 }
 
@@ -54,39 +54,40 @@ pub enum Body {
     List(Vec<String>),
     /// Lines that are never wrapped, such as a command.
     Lines(Vec<String>),
-    /// What sums are made of; only pages draw them.
+    /// Sums and their parts; only pages draw them.
     Bars(Bars),
     /// Lines over an axis; only pages draw them.
     Plot(Plot),
-    /// Who called what; only pages draw it.
-    Calls(Vec<Frame>),
+    /// A flame graph; only pages draw it.
+    Calls(Calls),
 }
 
-/// A function on a stack of calls, drawn as wide as what was paid in it.
+/// Functions with what they called, as a profile has them.
 #[derive(Clone, Debug)]
-pub struct Frame {
-    /// Its name and figures.
-    pub label: String,
-    /// Whose it is, which gives it a colour.
-    pub part: Part,
-    /// How many call it from the outermost on.
-    pub depth: u32,
-    /// Where it begins: a share of the whole.
-    pub from: f64,
-    /// How wide it is: a share of the whole.
-    pub share: f64,
+pub struct Calls {
+    /// The unit of costs.
+    pub unit: String,
+    /// Each before those that it called.
+    pub functions: Vec<Call>,
+}
+
+impl Calls {
+    fn are_empty(&self) -> bool {
+        let mut functions = self.functions.iter();
+        !functions.any(|call| call.depth == 0 && call.cost_per_page > 0.0)
+    }
 }
 
 /// Lines over one axis.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// In which values are.
+    /// The unit of values.
     pub unit: String,
-    /// What the axis is.
+    /// The meaning of the axis.
     pub axis: String,
     /// Every place on the axis, from left to right.
     pub marks: Vec<Mark>,
-    /// How places are numbers.
+    /// The distances of places.
     pub scale: Scale,
     /// At most as many as there are colours.
     pub lines: Vec<Line>,
@@ -95,13 +96,13 @@ pub struct Plot {
 /// A place on an axis.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// Where it is.
+    /// A place on the axis.
     pub at: f64,
-    /// What is written there.
+    /// The text at the place.
     pub name: String,
 }
 
-/// How distances on an axis are to be read.
+/// The meaning of distances on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Equal differences are equally far apart.
@@ -113,7 +114,7 @@ pub enum Scale {
 impl Scale {
     /// Logarithmic for values above 0 whose largest is more than so many times the least.
     #[must_use]
-    pub fn of(least: f64, most: f64, linear_up_to: f64) -> Self {
+    pub fn for_range(least: f64, most: f64, linear_up_to: f64) -> Self {
         if least > 0.0 && most > least * linear_up_to {
             Self::Logarithmic
         } else {
@@ -125,7 +126,7 @@ impl Scale {
 /// A line of a plot.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What tells it from the others.
+    /// The name that tells it from the others.
     pub label: String,
     /// From left to right.
     pub spots: Vec<Spot>,
@@ -134,36 +135,53 @@ pub struct Line {
 /// A point of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot {
-    /// On the axis.
+    /// A place on the axis.
     pub at: f64,
-    /// What is drawn.
+    /// The value that is drawn.
     pub value: f64,
-    /// Between which values it lies.
+    /// The values between which it lies.
     pub band: Option<(f64, f64)>,
-    /// What others published in its place.
+    /// A value that others published in its place.
     pub published: Option<f64>,
-    /// Whether its cost is not that of the spot before.
+    /// A cost that is not that of the spot before.
     pub steps: bool,
 }
 
-/// Bars of parts, one below the other, on one scale.
-#[derive(Clone, Debug, Default)]
+/// Bars of parts, one below the other.
+#[derive(Clone, Debug)]
 pub struct Bars {
-    /// In which amounts are.
+    /// The unit of amounts.
     pub unit: String,
     /// The names of the parts.
     pub parts: Vec<String>,
+    /// The meaning of a bar's length.
+    pub length: Length,
     /// From the top.
     pub rows: Vec<Bar>,
+}
+
+/// The meaning of a bar's length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// Amounts, on one scale for all bars.
+    Amount,
+    /// Amounts, on one scale, from a line in the middle: to the left where they are negative.
+    Signed,
+    /// Shares: all bars are equally long.
+    OwnShare,
 }
 
 /// A sum and its parts.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// What it is of.
+    /// The name of the row.
     pub label: String,
+    /// The sum, as it is written behind the bar.
+    pub sum: String,
     /// An amount for each part.
     pub amounts: Vec<f64>,
+    /// The standard deviation of the sum, where it is known.
+    pub deviation: Option<f64>,
 }
 
 impl Section {
@@ -192,9 +210,9 @@ impl Section {
         Self::new(title, Body::Bars(bars))
     }
 
-    /// Who called what.
-    pub fn calls(title: impl Into<String>, frames: Vec<Frame>) -> Self {
-        Self::new(title, Body::Calls(frames))
+    /// A flame graph.
+    pub fn calls(title: impl Into<String>, calls: Calls) -> Self {
+        Self::new(title, Body::Calls(calls))
     }
 
     /// Lines over an axis.
@@ -202,7 +220,7 @@ impl Section {
         Self::new(title, Body::Plot(plot))
     }
 
-    /// The same section, behind its title until a reader wants it: where the format can do that.
+    /// This section, behind its title until a reader wants it: where the format can do that.
     #[must_use]
     pub fn folded(self) -> Self {
         Self {
@@ -219,7 +237,7 @@ impl Section {
         }
     }
 
-    /// Whether there is nothing to print.
+    /// True where there is nothing to print.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match &self.body {
@@ -228,7 +246,7 @@ impl Section {
             Body::List(items) | Body::Lines(items) => items.is_empty(),
             Body::Bars(bars) => bars.rows.is_empty(),
             Body::Plot(plot) => plot.lines.is_empty(),
-            Body::Calls(frames) => frames.is_empty(),
+            Body::Calls(calls) => calls.are_empty(),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! How figures are written: always with the same number of decimals, whatever the locale, and never as minus zero.
+//! Figures as text: always with the same number of decimals, whatever the locale, and never as minus zero.
 
 use pagetoll_bill::row::Interval;
 use pagetoll_bill::{Bill, Figures, Row, Unit};
 
-use crate::table::{NONE, Table};
+use crate::table::NONE;
 
 /// A number with so many decimals. Without the sign where all its digits are 0: a sum of nothing is -0.0.
 pub(crate) fn fixed(value: f64, decimals: usize) -> String {
@@ -67,15 +67,6 @@ pub(crate) fn percent(share: f64) -> String {
     fixed(100.0 * share, 0) + " %"
 }
 
-/// How many times less `cost` is than `reference`: `3.59x`, and `0.91x` where it is more.
-pub(crate) fn gain(cost: f64, reference: f64) -> String {
-    if cost > 0.0 && reference > 0.0 {
-        fixed(reference / cost, 2) + "x"
-    } else {
-        NONE.to_owned()
-    }
-}
-
 /// Two figures compared; nothing where one of them is missing.
 pub(crate) fn both(a: Option<f64>, b: Option<f64>, by: impl Fn(f64, f64) -> String) -> String {
     optional(a.zip(b).map(|(a, b)| by(a, b)))
@@ -95,12 +86,10 @@ pub(crate) fn optional(value: Option<impl ToString>) -> String {
     value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
 }
 
-/// A row's cost with its deviation or interval, or a footnote with the reason why there is none.
-pub(crate) fn cost_of(row: &Row, table: &mut Table) -> String {
-    match &row.result {
-        Ok(figures) => cost_with_spread(figures),
-        Err(reason) => table.unavailable(&reason.0),
-    }
+/// A row's cost with its deviation or interval; `none` of a row without figures, whose reason is in a section of its own.
+pub(crate) fn cost_of(row: &Row) -> String {
+    row.figures()
+        .map_or_else(|| "none".to_owned(), cost_with_spread)
 }
 
 /// A cost with its deviation or interval.
@@ -139,14 +128,6 @@ pub(crate) fn per_item(what: &str, bill: &Bill) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_gain_is_above_one_where_less_is_paid() {
-        assert_eq!(gain(500.0, 1825.0), "3.65x");
-        assert_eq!(gain(1825.0, 500.0), "0.27x");
-        assert_eq!(gain(0.0, 500.0), NONE);
-        assert_eq!(gain(5.0, 0.0), NONE);
-    }
 
     #[test]
     fn figures_have_fixed_decimals_and_zero_has_no_sign() {

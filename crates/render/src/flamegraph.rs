@@ -1,32 +1,27 @@
-//! Who called what: stacks of functions with the instructions that each executed, folded or drawn.
+//! Flame graphs: stacks of functions with the instructions that each executed, folded or drawn.
 
-use inferno::flamegraph::color::{MultiPalette, Palette};
-use inferno::flamegraph::{self, Options, TextTruncateDirection};
+mod changes;
+mod drawing;
+mod inline;
+
+use inferno::flamegraph::color::PaletteMap;
 use pagetoll_bill::profile::Stacks;
-use thiserror::Error;
 
-use crate::harmless;
+use self::changes::{Changes, WHITE};
+use self::drawing::{draw, options, plain};
 
-/// Stacks that cannot be drawn.
-#[derive(Debug, Error)]
-#[error("cannot draw a flame graph: {0}")]
-pub struct FlameGraphError(String);
+pub use drawing::FlameGraphError;
+pub(crate) use inline::{inline, part_colour};
 
 /// A line for each stack, as flame graph tools read them: frames from the outermost on, separated by semicolons, then a
 /// space and a whole number. The format has no quoting: in names, a semicolon becomes a colon and a space an underscore.
 #[must_use]
 pub fn folded(stacks: &Stacks) -> String {
-    let line = |(frames, count): (&Vec<String>, &u64)| format!("{} {count}\n", joined(frames));
+    let line = |(frames, count): (&Vec<String>, &u64)| {
+        let frames: Vec<_> = frames.iter().map(|frame| plain(frame)).collect();
+        format!("{} {count}\n", frames.join(";"))
+    };
     stacks.iter().map(line).collect()
-}
-
-fn joined(frames: &[String]) -> String {
-    let frames: Vec<_> = frames.iter().map(|frame| plain(frame)).collect();
-    frames.join(";")
-}
-
-fn plain(frame: &str) -> String {
-    harmless(frame).replace(';', ":").replace(' ', "_")
 }
 
 /// The stacks as an SVG, which opens in a browser without anything else.
@@ -38,7 +33,7 @@ pub fn flame_graph(stacks: &Stacks, title: &str) -> Result<String, FlameGraphErr
     draw(folded(stacks).lines(), options(title, subtitle))
 }
 
-/// What a kernel has executed.
+/// Stacks that a kernel has executed, each below a frame with the name of its row.
 #[derive(Clone, Copy, Debug)]
 pub struct OfKernel<'a> {
     /// The kernel.
@@ -47,18 +42,9 @@ pub struct OfKernel<'a> {
     pub stacks: &'a Stacks,
 }
 
-impl OfKernel<'_> {
-    fn count(self, frames: &Vec<String>) -> u64 {
-        self.stacks.get(frames).copied().unwrap_or(0)
-    }
-
-    fn total(self) -> u64 {
-        self.stacks.values().sum()
-    }
-}
-
-/// Two kernels' stacks as one SVG: widths are those of the dearer one, as what only the other does has no place, colours
-/// say what the second executes more and less often.
+/// Two kernels' stacks as one SVG, as wide as those of the kernel that executes more. Colours compare functions, not
+/// stacks: compilers inline one function here and another there, and a function whose callers were inlined is the same
+/// function. One that a row has on one kernel alone counts as its caller, into which the other kernel inlined it.
 ///
 /// # Errors
 /// No stack has executed anything.
@@ -67,52 +53,35 @@ pub fn difference(
     second: OfKernel<'_>,
     title: &str,
 ) -> Result<String, FlameGraphError> {
-    let shrinks = first.total() > second.total();
-    let (narrow, wide) = if shrinks {
-        (second, first)
+    let total = |kernel: OfKernel<'_>| kernel.stacks.values().sum::<u64>();
+    let wide = if total(first) > total(second) {
+        first
     } else {
-        (first, second)
+        second
     };
-    let only_narrow = narrow.stacks.keys();
-    let only_narrow = only_narrow.filter(|frames| !wide.stacks.contains_key(*frames));
-    let line = |frames: &Vec<String>| {
-        let (narrow, wide) = (narrow.count(frames), wide.count(frames));
-        format!("{} {narrow} {wide}", joined(frames))
-    };
-    let all = wide.stacks.keys().chain(only_narrow);
-    let mut lines: Vec<_> = all.map(line).collect();
+    let changes = Changes::new(first.stacks, second.stacks);
+    let mut colours = PaletteMap::default();
+    colours.insert("", WHITE);
+    let mut lines = Vec::new();
+    for (frames, count) in wide.stacks {
+        let labels: Vec<_> = (1..=frames.len())
+            .map(|depth| {
+                let change = changes.innermost_change(&frames[..depth]);
+                let label = change.label(&frames[depth - 1]);
+                colours.insert(&label, change.colour());
+                label
+            })
+            .collect();
+        lines.push(format!("{} {count}", labels.join(";")));
+    }
     lines.sort();
     let subtitle = format!(
-        "as wide as on {}; red where {} executes more than {}, blue where less",
+        "as wide as on {}; red: functions that execute more on {} than on {}, blue: less, white: the same",
         wide.name, second.name, first.name
     );
     let mut options = options(title, &subtitle);
-    // Colours are those of the second column less the first.
-    options.negate_differentials = shrinks;
+    options.palette_map = Some(&mut colours);
     draw(lines.iter().map(String::as_str), options)
-}
-
-fn options(title: &str, subtitle: &str) -> Options<'static> {
-    let mut options = Options::default();
-    options.title = harmless(title);
-    options.subtitle = Some(harmless(subtitle));
-    "instructions".clone_into(&mut options.count_name);
-    // By annotations: _[k] is a kernel's function, _[j] and _[i] are free for others.
-    options.colors = Palette::Multi(MultiPalette::Java);
-    options.text_truncate_direction = TextTruncateDirection::Right;
-    // The same stacks are drawn the same.
-    options.deterministic = true;
-    options
-}
-
-fn draw<'a>(
-    lines: impl Iterator<Item = &'a str>,
-    mut options: Options<'_>,
-) -> Result<String, FlameGraphError> {
-    let mut svg = Vec::new();
-    flamegraph::from_lines(&mut options, lines, &mut svg)
-        .map_err(|error| FlameGraphError(error.to_string()))?;
-    String::from_utf8(svg).map_err(|error| FlameGraphError(error.to_string()))
 }
 
 #[cfg(test)]
@@ -165,11 +134,48 @@ mod tests {
         for (first, second) in [(dear, cheap), (cheap, dear)] {
             let svg = difference(first, second, "unmap").unwrap();
             // What only the dearer one executes has a place.
-            assert!(svg.contains("do_syscall:64 (30 instructions"), "{svg}");
+            assert!(svg.contains("(30 instructions"), "{svg}");
             let (first, second) = (first.name, second.name);
-            let said = format!("as wide as on dear; red where {second} executes more than {first}");
+            let said = format!(
+                "as wide as on dear; red: functions that execute more on {second} than on {first}"
+            );
             assert!(svg.contains(&said), "{svg}");
         }
+    }
+
+    #[test]
+    fn functions_that_did_not_change_are_white_though_their_callers_were_inlined() {
+        let of = |stacks: &[(&str, u64)]| -> Stacks {
+            let stacks = stacks.iter().map(|(frames, count)| {
+                let frames = frames.split(';').map(str::to_owned);
+                (frames.collect(), *count)
+            });
+            stacks.collect()
+        };
+        let fills = |first: &Stacks, second: &Stacks| -> Vec<String> {
+            let [first, second] =
+                [("a", first), ("b", second)].map(|(name, stacks)| OfKernel { name, stacks });
+            let svg = difference(first, second, "unmap").unwrap();
+            let frames = svg.split("<svg id=\"frames\"").nth(1).unwrap();
+            let fills = frames.split(" fill=\"rgb(").skip(1);
+            fills
+                .map(|rest| rest.split(')').next().unwrap().to_owned())
+                .collect()
+        };
+        let called = of(&[("r;zap;set;emulate_[j]", 1000), ("r;zap;set_[k]", 50)]);
+        let inlined = of(&[("r;zap;emulate_[j]", 1000), ("r;zap", 50)]);
+        for (first, second) in [(&called, &inlined), (&inlined, &called)] {
+            let fills = fills(first, second);
+            assert!(
+                fills.len() > 3 && fills.iter().all(|fill| fill == "250,250,250"),
+                "{fills:?}"
+            );
+        }
+        let dearer = of(&[("r;zap;emulate_[j]", 1100), ("r;zap", 50)]);
+        let fills = fills(&inlined, &dearer);
+        let red = fills.iter().filter(|fill| fill.starts_with("255,"));
+        // The function, and the sum of its row.
+        assert_eq!(red.count(), 2, "{fills:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The registry of formats: a new one is a line here and an arm of [`Format::write`].
+//! The registry of formats: a new one is a line here and an arm of `subject::write`.
 
 use std::fmt;
 use std::path::Path;
@@ -6,10 +6,6 @@ use std::str::FromStr;
 
 use pagetoll_bill::names::UnknownName;
 use thiserror::Error;
-
-use crate::document::Document;
-use crate::text::{self, Width};
-use crate::{RenderError, harmless, html, markdown, svg};
 
 /// Kinds of output; each format has some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,45 +31,17 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How many of the rows a document shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Detail {
-    /// What fits a terminal: tolls at a middle and the largest batch, no digests, no QEMU command lines.
-    Short,
-    /// All sections and columns.
-    Full,
-    /// All of them, what matters most first, and bars.
-    Page,
-}
-
-/// Something that can be written in every format that its kind has.
-pub(crate) trait Subject {
-    const KIND: Kind;
-
-    fn document(&self, detail: Detail) -> Document;
-
-    fn json(&self) -> serde_json::Result<String>;
-
-    /// Rows of scalars, where there are any.
-    fn csv(&self) -> Result<String, RenderError> {
-        Err(RenderError::NotWritten {
-            kind: Self::KIND,
-            format: Format::Csv,
-        })
-    }
-}
-
 /// A line of the registry.
 struct Entry {
     name: &'static str,
-    /// Of files, without the dot.
+    /// The end of file names, without the dot.
     extension: &'static str,
     kinds: &'static [Kind],
 }
 
 macro_rules! formats {
     ($(#[doc = $doc:literal] $Variant:ident = $name:literal, $extension:literal, $kinds:expr;)+) => {
-        /// How a result is written.
+        /// A form in which results are written.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Format {
             $(#[doc = $doc] $Variant,)+
@@ -110,18 +78,6 @@ formats! {
 }
 
 impl Format {
-    /// Writes `subject`, with a newline at its end.
-    pub(crate) fn write(self, subject: &impl Subject, width: Width) -> Result<String, RenderError> {
-        Ok(match self {
-            Self::Text => text::document(&subject.document(Detail::Short), width),
-            Self::Json => harmless::escaped(&subject.json()?) + "\n",
-            Self::Csv => subject.csv()?,
-            Self::Md => markdown::document(&subject.document(Detail::Full)),
-            Self::Html => html::document(&subject.document(Detail::Page))?,
-            Self::Svg => svg::document(&subject.document(Detail::Page))?,
-        })
-    }
-
     /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -134,14 +90,14 @@ impl Format {
         self.entry().extension
     }
 
-    /// Whether results of that kind can be written in it.
+    /// True where results of that kind can be written in it.
     #[must_use]
     pub fn writes(self, kind: Kind) -> bool {
         self.entry().kinds.contains(&kind)
     }
 
     /// The formats of a kind of result.
-    pub fn of(kind: Kind) -> impl Iterator<Item = Self> {
+    pub fn for_kind(kind: Kind) -> impl Iterator<Item = Self> {
         Self::ALL
             .into_iter()
             .filter(move |format| format.writes(kind))
@@ -151,7 +107,7 @@ impl Format {
     ///
     /// # Errors
     /// The extension is that of no format.
-    pub fn of_path(path: &Path) -> Result<Option<Self>, UnknownExtension> {
+    pub fn from_path(path: &Path) -> Result<Option<Self>, UnknownExtension> {
         let Some(extension) = path.extension() else {
             return Ok(None);
         };
@@ -209,15 +165,17 @@ mod tests {
         for format in Format::ALL {
             assert_eq!(format.name().parse(), Ok(format));
             let path = Path::new("bill").with_extension(format.extension());
-            assert_eq!(Format::of_path(&path), Ok(Some(format)));
+            assert_eq!(Format::from_path(&path), Ok(Some(format)));
         }
         assert!("png".parse::<Format>().is_err());
     }
 
     #[test]
     fn an_unknown_extension_is_refused_and_none_is_none() {
-        assert_eq!(Format::of_path(Path::new("/tmp/new.d/bill")), Ok(None));
-        let error = Format::of_path(Path::new("a.png")).unwrap_err().to_string();
+        assert_eq!(Format::from_path(Path::new("/tmp/new.d/bill")), Ok(None));
+        let error = Format::from_path(Path::new("a.png"))
+            .unwrap_err()
+            .to_string();
         assert_eq!(
             error,
             "unknown extension '.png': expected one of .txt, .json, .csv, .md, .html, .svg, or --format"
@@ -226,7 +184,7 @@ mod tests {
 
     #[test]
     fn only_bills_have_rows_of_scalars() {
-        let names = |kind| Format::of(kind).map(Format::name).collect::<Vec<_>>();
+        let names = |kind| Format::for_kind(kind).map(Format::name).collect::<Vec<_>>();
         assert_eq!(
             names(Kind::Bill),
             ["text", "json", "csv", "md", "html", "svg"]

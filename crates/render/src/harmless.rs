@@ -55,7 +55,7 @@ fn is_ignorable(c: char) -> bool {
     )
 }
 
-/// What no property tells: the blank Braille pattern, anchors of annotations, joiners of hieroglyphs, the null notehead.
+/// Characters that no property tells: the blank Braille pattern, anchors of annotations, joiners of hieroglyphs, the null notehead.
 fn is_invisible(c: char) -> bool {
     matches!(
         c,

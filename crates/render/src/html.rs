@@ -1,25 +1,25 @@
 //! A document as one self-contained page: no request, no file beside it; all content is there without scripts, which only sort
 //! tables. The page's own policy forbids everything else, so that the browser proves it.
 
-mod calls;
-pub(crate) mod plot;
-
 use minijinja::{AutoEscape, Environment, context};
+use pagetoll_bill::profile;
 use serde::Serialize;
 
-use crate::document::{Bar, Bars, Body, Document, Fact, Section};
-use crate::table::{Align, Table};
-use crate::{RenderError, figure, harmless};
+use crate::document::{Bars, Body, Calls, Document, Fact, Length, Section};
+use crate::error::RenderError;
+use crate::picture::bars::{self, Drawn};
+use crate::picture::palette;
+use crate::picture::plot::{self, Drawing};
+use crate::table::{Align, Column, Table};
+use crate::{flamegraph, harmless};
 
+/// Letters up to which a cell is one line.
+const LINE: usize = 40;
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
-/// Of [`SCRIPT`], which alone may run: a test compares it.
+/// The hash of [`SCRIPT`], which alone may run: a test compares it.
 const SCRIPT_HASH: &str = include_str!("html/page.js.sha256");
-/// As wide as the longest bar.
-const WIDTH: f64 = 1000.0;
-/// In the style sheet; more parts repeat them.
-pub(crate) const COLOURS: usize = 8;
 
 /// The document as HTML.
 ///
@@ -32,9 +32,10 @@ pub fn document(document: &Document) -> Result<String, RenderError> {
     let parts = document.sections.iter().filter(|part| !part.is_empty());
     let page = environment.get_template("page")?.render(context! {
         title => harmless(&document.title),
-        style => minijinja::Value::from_safe_string(STYLE.to_owned()),
+        style => minijinja::Value::from_safe_string(STYLE.to_owned() + &palette::style() + "\n"),
         script => minijinja::Value::from_safe_string(SCRIPT.to_owned()),
         script_hash => SCRIPT_HASH.trim(),
+        colours => palette::COLOURS.len(),
         parts => parts.map(part).collect::<Result<Vec<_>, _>>()?,
     })?;
     Ok(page + "\n")
@@ -48,8 +49,8 @@ struct Part {
     list: Vec<String>,
     lines: Vec<String>,
     bars: Option<Chart>,
-    plot: Option<plot::Drawing>,
-    calls: Option<calls::Boxes>,
+    plot: Option<Drawing>,
+    calls: Option<Flames>,
     table: Option<Grid>,
     folded: bool,
 }
@@ -71,30 +72,32 @@ struct Grid {
 struct Head {
     title: String,
     number: bool,
+    /// Cells may be broken into lines.
+    wraps: bool,
+}
+
+/// A flame graph.
+#[derive(Serialize)]
+struct Flames {
+    svg: String,
+    parts: Vec<Legend>,
+}
+
+#[derive(Serialize)]
+struct Legend {
+    name: &'static str,
+    colour: usize,
 }
 
 #[derive(Serialize)]
 struct Chart {
     unit: String,
     parts: Vec<String>,
+    /// There is a line in the middle.
+    signed: bool,
+    /// There is an error bar.
+    errors: bool,
     rows: Vec<Drawn>,
-}
-
-#[derive(Serialize)]
-pub(crate) struct Drawn {
-    pub(crate) label: String,
-    /// For those who do not see it.
-    described: String,
-    pub(crate) sum: String,
-    pub(crate) pieces: Vec<Piece>,
-}
-
-#[derive(Serialize)]
-pub(crate) struct Piece {
-    x: String,
-    width: String,
-    colour: usize,
-    title: String,
 }
 
 fn part(section: &Section) -> Result<Part, RenderError> {
@@ -129,8 +132,8 @@ fn part(section: &Section) -> Result<Part, RenderError> {
             plot: Some(plot::draw(plot)?),
             ..part
         },
-        Body::Calls(frames) => Part {
-            calls: Some(calls::boxes(frames)),
+        Body::Calls(calls) => Part {
+            calls: Some(flames(calls)?),
             ..part
         },
     })
@@ -148,84 +151,52 @@ fn named(Fact { name, value }: &Fact) -> Named {
 }
 
 fn grid(table: &Table) -> Grid {
-    let head = |column: &crate::table::Column| Head {
+    let is_long = |index: usize| {
+        let mut cells = table.rows.iter().map(|row| row[index].chars().count());
+        cells.any(|letters| letters > LINE)
+    };
+    let head = |(index, column): (usize, &Column)| Head {
         title: harmless(&column.title),
         number: column.align == Align::Right,
+        wraps: column.wraps && is_long(index),
     };
     Grid {
-        columns: table.columns.iter().map(head).collect(),
+        columns: table.columns.iter().enumerate().map(head).collect(),
         rows: table.rows.iter().map(|row| safe(row)).collect(),
         footnotes: safe(&table.footnotes),
     }
 }
 
-/// The bars on one scale, [`WIDTH`] wide. A bar is as long as its pieces, which are those amounts that are positive.
-pub(crate) fn drawn(bars: &Bars) -> Vec<Drawn> {
-    let sum = |amounts: &[f64]| amounts.iter().sum::<f64>();
-    let length = |bar: &Bar| {
-        bar.amounts
-            .iter()
-            .map(|amount| amount.max(0.0))
-            .sum::<f64>()
-    };
-    let longest = bars.rows.iter().map(length);
-    let scale = WIDTH / longest.fold(f64::MIN_POSITIVE, f64::max);
-    let rows = bars.rows.iter().map(|bar| {
-        let named = bars.parts.iter().zip(&bar.amounts);
-        let said: Vec<_> = named
-            .filter(|(_, amount)| **amount > 0.0)
-            .map(|(name, amount)| format!("{} {}", harmless(name), figure::cost(*amount)))
-            .collect();
-        let label = harmless(&bar.label);
-        Drawn {
-            described: format!("{label}: {}", said.join(", ")),
-            label,
-            sum: figure::cost(sum(&bar.amounts)),
-            pieces: pieces(&bars.parts, &bar.amounts, scale),
-        }
-    });
-    rows.collect()
+fn flames(calls: &Calls) -> Result<Flames, RenderError> {
+    let is_there = |part: &&profile::Part| calls.functions.iter().any(|call| call.part == **part);
+    let parts = profile::Part::ALL
+        .iter()
+        .filter(is_there)
+        .map(|part| Legend {
+            name: part.name(),
+            colour: flamegraph::part_colour(*part),
+        });
+    Ok(Flames {
+        svg: flamegraph::inline(calls)?,
+        parts: parts.collect(),
+    })
 }
 
 fn chart(bars: &Bars) -> Chart {
+    let rows = bars::drawn(bars);
     Chart {
         unit: harmless(&bars.unit),
         parts: safe(&bars.parts),
-        rows: drawn(bars),
+        signed: bars.length == Length::Signed,
+        errors: rows.iter().any(|bar| bar.error.is_some()),
+        rows,
     }
-}
-
-/// The style of parts, by their number.
-pub(crate) fn colours() -> &'static str {
-    let mut lines = STYLE.lines();
-    lines
-        .find(|line| line.starts_with(".c0"))
-        .unwrap_or_default()
-}
-
-/// What is no positive amount has no piece.
-fn pieces(names: &[String], amounts: &[f64], scale: f64) -> Vec<Piece> {
-    let mut x = 0.0;
-    let mut pieces = Vec::new();
-    for (index, (name, amount)) in names.iter().zip(amounts).enumerate() {
-        let width = amount.max(0.0) * scale;
-        if width > 0.0 {
-            pieces.push(Piece {
-                x: format!("{x:.2}"),
-                width: format!("{width:.2}"),
-                colour: index % COLOURS,
-                title: format!("{}: {}", harmless(name), figure::cost(*amount)),
-            });
-        }
-        x += width;
-    }
-    pieces
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Column;
+    use crate::document::Bar;
 
     const HOSTILE: &str = "<script>alert(1)</script>\"'&{{ title }}\u{202e}\n";
 
@@ -243,9 +214,12 @@ mod tests {
         let bars = Bars {
             unit: text(),
             parts: vec![text()],
+            length: Length::Amount,
             rows: vec![Bar {
                 label: text(),
+                sum: text(),
                 amounts: vec![1.0],
+                deviation: None,
             }],
         };
         let page = page(vec![
@@ -259,19 +233,6 @@ mod tests {
         assert!(!page.contains("alert(1)</script>") && !page.contains('\u{202e}'));
         assert!(page.contains("{{ title }}"));
         assert!(page.contains("&lt;script&gt;"));
-    }
-
-    #[test]
-    fn what_is_no_number_is_drawn_as_nothing() {
-        let amounts = vec![f64::NAN, -1.0, 0.0, 3.0];
-        let names = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
-        let drawn = pieces(&names, &amounts, 10.0);
-        let titles: Vec<_> = drawn.iter().map(|piece| piece.title.as_str()).collect();
-        assert_eq!(titles, ["d: 3.0"]);
-        assert_eq!(
-            (drawn[0].x.as_str(), drawn[0].width.as_str()),
-            ("0.00", "30.00")
-        );
     }
 
     #[test]

@@ -11,72 +11,43 @@ mod csv;
 mod curves;
 mod diff;
 pub mod document;
+mod error;
 mod figure;
 pub mod flamegraph;
 mod format;
 mod harmless;
 pub mod html;
 pub mod markdown;
+mod picture;
+mod setting;
+mod subject;
+mod subset;
 mod svg;
 pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod text;
+mod unique;
 
 use pagetoll_bill::Bill;
-use pagetoll_bill::curves::Curves;
-use pagetoll_bill::diff::{Diff, Missing};
+use pagetoll_compare::curves::Curves;
+use pagetoll_compare::diff::{Diff, MissingRows};
 use serde::Serialize;
-use thiserror::Error;
 
+pub use error::RenderError;
 pub use format::{Format, Kind, UnknownExtension};
 pub use harmless::harmless;
 pub use text::Width;
 
 use document::Document;
-use format::{Detail, Subject};
-
-/// Why nothing could be written.
-#[derive(Debug, Error)]
-pub enum RenderError {
-    /// The format has no form for it.
-    #[error("{kind} cannot be written as {format}; expected one of {}", names(*.kind))]
-    NotWritten {
-        /// What was to be written.
-        kind: Kind,
-        /// The format that was asked for.
-        format: Format,
-    },
-    /// A value that JSON cannot hold.
-    #[error("cannot write JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// A value that CSV cannot hold.
-    #[error("cannot write CSV: {0}")]
-    Csv(#[from] ::csv::Error),
-    /// A page that cannot be filled.
-    #[error("cannot write HTML: {0}")]
-    Html(#[from] minijinja::Error),
-    /// Nothing of it is drawn.
-    #[error("nothing of it is a picture; expected a bill with tolls, or curves")]
-    NoPicture,
-    /// A plot that cannot be drawn.
-    #[error("cannot draw: {0}")]
-    Plot(String),
-}
-
-fn names(kind: Kind) -> String {
-    Format::of(kind)
-        .map(Format::name)
-        .collect::<Vec<_>>()
-        .join(", ")
-}
+use subject::{Detail, Subject, write};
 
 /// A bill. `width` is for text alone.
 ///
 /// # Errors
 /// A value that the format cannot hold.
 pub fn bill(bill: &Bill, format: Format, width: Width) -> Result<String, RenderError> {
-    format.write(bill, width)
+    write(bill, format, width)
 }
 
 /// Two bills, compared. Rows and figures that are missing fail the gate unless `missing` allows them.
@@ -87,7 +58,7 @@ pub fn diff(
     old: &Bill,
     new: &Bill,
     diff: &Diff,
-    missing: Missing,
+    missing: MissingRows,
     format: Format,
     width: Width,
 ) -> Result<String, RenderError> {
@@ -97,7 +68,7 @@ pub fn diff(
         diff,
         missing,
     };
-    format.write(&compared, width)
+    write(&compared, format, width)
 }
 
 /// Several bills over an axis.
@@ -105,7 +76,7 @@ pub fn diff(
 /// # Errors
 /// A format that curves do not have.
 pub fn curves(curves: &Curves, format: Format, width: Width) -> Result<String, RenderError> {
-    format.write(curves, width)
+    write(curves, format, width)
 }
 
 /// A list: `data` in JSON, `document` otherwise.
@@ -118,7 +89,7 @@ pub fn list(
     format: Format,
     width: Width,
 ) -> Result<String, RenderError> {
-    format.write(&List { document, data }, width)
+    write(&List { document, data }, format, width)
 }
 
 impl Subject for Bill {
@@ -133,7 +104,7 @@ impl Subject for Bill {
     }
 
     fn csv(&self) -> Result<String, RenderError> {
-        Ok(csv::rows(self)?)
+        csv::rows(self)
     }
 }
 

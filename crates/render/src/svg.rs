@@ -4,8 +4,11 @@ use minijinja::{AutoEscape, Environment, Value, context};
 use serde::Serialize;
 
 use crate::document::{Body, Document, Section};
-use crate::html::{self, Piece};
-use crate::{RenderError, harmless};
+use crate::error::RenderError;
+use crate::harmless;
+use crate::picture::bars::{self, ErrorBar, Piece};
+use crate::picture::palette::{self, COLOURS};
+use crate::picture::plot;
 
 const PICTURE: &str = include_str!("svg/picture.svg");
 /// In pixels.
@@ -14,8 +17,9 @@ const MARGIN: u32 = 12;
 const TITLE: u32 = 34;
 const LEGEND: u32 = 20;
 const BAR: u32 = 24;
-/// Of a letter, about; of a legend's box and what is free around it.
+/// The width of a glyph, about.
 const LETTER: u32 = 7;
+/// The width of a swatch and its padding.
 const BOX: u32 = 40;
 
 /// The document's bars and plots.
@@ -41,7 +45,7 @@ pub(crate) fn document(document: &Document) -> Result<String, RenderError> {
         PICTURE,
         context! {
             title => harmless(&document.title),
-            colours => Value::from_safe_string(html::colours().to_owned()),
+            colours => Value::from_safe_string(palette::style()),
             height => height + MARGIN,
             parts => parts,
         },
@@ -76,6 +80,7 @@ struct Bar {
     label: String,
     sum: String,
     pieces: Vec<Piece>,
+    error: Option<ErrorBar>,
 }
 
 impl Part {
@@ -101,12 +106,13 @@ fn part(section: &Section, y: u32) -> Result<Option<Part>, RenderError> {
         Body::Bars(bars) => {
             let title = format!("{title}, {}", harmless(&bars.unit));
             let mut part = Part::new(y, title, &bars.parts);
-            for row in html::drawn(bars) {
+            for row in bars::drawn(bars) {
                 part.bars.push(Bar {
                     y: part.height,
                     label: row.label,
                     sum: row.sum,
                     pieces: row.pieces,
+                    error: row.error,
                 });
                 part.height += BAR;
             }
@@ -115,8 +121,8 @@ fn part(section: &Section, y: u32) -> Result<Option<Part>, RenderError> {
         Body::Plot(plot) => {
             let names: Vec<_> = plot.lines.iter().map(|line| line.label.clone()).collect();
             let mut part = Part::new(y, title, &names);
-            part.plot = Some(html::plot::draw(plot)?.alone());
-            part.height += html::plot::SIZE.1;
+            part.plot = Some(plot::draw(plot)?.alone());
+            part.height += plot::SIZE.1;
             part
         }
         _ => return Ok(None),
@@ -138,7 +144,7 @@ fn legend(names: &[String]) -> Vec<Entry> {
             x,
             y,
             name,
-            colour: index % html::COLOURS,
+            colour: index % COLOURS.len(),
         };
         x = x.saturating_add(width);
         entry

@@ -17,11 +17,11 @@ pub enum Align {
 pub struct Column {
     /// Text of the head; may wrap.
     pub title: String,
-    /// Where its cells are flush.
+    /// The side on which its cells are flush.
     pub align: Align,
-    /// In which order columns are left out: the lowest first. `None`: never.
+    /// The order in which columns are left out, the lowest first. `None`: never.
     pub rank: Option<u8>,
-    /// Whether cells may be broken between words.
+    /// Cells may be broken between words.
     pub wraps: bool,
 }
 
@@ -45,7 +45,7 @@ impl Column {
         }
     }
 
-    /// The same column, left out where the table does not fit: columns of low ranks first.
+    /// This column, left out where the table does not fit: columns of low ranks first.
     #[must_use]
     pub fn rank(self, rank: u8) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Column {
         }
     }
 
-    /// The same column, whose cells may be broken between words.
+    /// This column, whose cells may be broken between words.
     #[must_use]
     pub fn wrapping(self) -> Self {
         Self {
@@ -73,7 +73,6 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
     /// Remarks below the table.
     pub footnotes: Vec<String>,
-    reasons: Vec<String>,
 }
 
 impl Table {
@@ -114,34 +113,11 @@ impl Table {
     pub fn footnote(&mut self, text: impl Into<String>) {
         self.footnotes.push(text.into());
     }
-
-    /// The cell of a figure that is unavailable. The reason becomes a footnote, once.
-    pub fn unavailable(&mut self, reason: &str) -> String {
-        let known = self.reasons.iter().position(|known| known == reason);
-        let index = known.unwrap_or_else(|| {
-            let number = self.reasons.len() + 1;
-            self.reasons.push(reason.to_owned());
-            self.footnote(format!("({number}) unavailable: {reason}"));
-            number - 1
-        });
-        format!("none ({})", index + 1)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reason_is_given_once() {
-        let mut table = Table::new([Column::right("cost")]);
-        let cells = ["hung", "lost", "hung"].map(|reason| table.unavailable(reason));
-        assert_eq!(cells, ["none (1)", "none (2)", "none (1)"]);
-        assert_eq!(
-            table.footnotes,
-            ["(1) unavailable: hung", "(2) unavailable: lost"]
-        );
-    }
 
     #[test]
     fn a_column_without_a_figure_is_not_added() {

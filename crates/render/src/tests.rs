@@ -1,16 +1,28 @@
 //! Golden texts of sample bills and comparisons, and what holds for every form of every sample.
 
+mod curves;
 mod diff;
 mod forms;
 mod hostile;
 mod samples;
 mod tables;
 
+use pagetoll_bill::{Figures, Row, RowKey};
 use quick_xml::events::Event;
 
 /// Compares with a file of `tests/data`; `UPDATE_EXPECT=1` writes it.
 fn golden(name: &str, text: &str) {
     expect_test::expect_file![format!("../tests/data/{name}")].assert_eq(text);
+}
+
+/// A row of the sample with another key and other figures.
+pub(crate) fn row(key: RowKey, figures: Figures) -> Row {
+    let first = samples::sample().rows.swap_remove(0);
+    Row {
+        key,
+        result: Ok(figures),
+        ..first
+    }
 }
 
 /// Reads a document of XML to its end.

@@ -14,10 +14,10 @@ use crate::document::{Body, Document, Fact, Section};
 use crate::harmless;
 use crate::table::{Align, Table};
 
-/// How wide a line may be.
+/// The width of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// As wide as its content: a file, a pipe.
+    /// The width of the content: a file, a pipe.
     Unlimited,
     /// So many columns of a terminal.
     Columns(u16),
@@ -87,7 +87,7 @@ fn facts(facts: &[Fact], width: Width) -> String {
 }
 
 fn table(table: &Table, width: Width) -> String {
-    let fit = Fit::of(table, width.columns());
+    let fit = Fit::new(table, width.columns());
     let mut drawn = comfy_table::Table::new();
     drawn
         .load_preset(comfy_table::presets::NOTHING)

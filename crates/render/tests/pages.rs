@@ -14,7 +14,7 @@ const FOLDERS: [&str; 4] = [
     "crates/advice/bills",
     "crates/render/tests/data",
 ];
-/// Of a page without a flame graph.
+/// The size of a page without a flame graph.
 const MOST: usize = 200_000;
 
 fn root() -> PathBuf {

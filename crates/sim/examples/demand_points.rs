@@ -1,10 +1,10 @@
-//! How long the 18 published points take, and 1024 vCPUs: `cargo run --release -p pagetoll-sim --example
-//! demand_points`. With the name of a cost table, of that one.
+//! Times the 18 published points and 1024 vCPUs: `cargo run --release -p pagetoll-sim --example demand_points`, with
+//! the file of a cost table or with `x86-256-core`.
 
 use std::time::Instant;
 
 use pagetoll_bill::RouteMechanism;
-use pagetoll_bill::cost::CostTable;
+use pagetoll_cost::CostTable;
 use pagetoll_sim::contention::demand::{Mechanism, Scenario, calibrate, run};
 
 const TABLE: &str = include_str!("../../../costs/x86-256-core.toml");
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for vcpus in VCPUS {
             let begun = Instant::now();
             let scenario = Scenario::new(mechanism, vcpus);
-            let ran = run(topology, &prices, calibration.of(mechanism), &scenario)?;
+            let ran = run(topology, &prices, calibration.factors(mechanism), &scenario)?;
             let rate = ran.pages_per_second;
             let name = mechanism.models().properties().name;
             println!(

@@ -8,13 +8,13 @@
 //! Two million flushes by the demand that was fitted, or by another one. `--fit` prints the sum of squared errors, as
 //! `pagetoll validate` computes them, of the four figures that the demand is fitted to, over a grid of demands.
 
-use pagetoll_bill::cost::published::error_of;
+use pagetoll_bill::row::error_of;
 use pagetoll_models::xen::FullFlush;
 use pagetoll_sim::contention::flush_lock::{
     FlushCosts, FlushDemand, FlushError, FlushSetup, WaitsWith, run,
 };
-use pagetoll_traces::lock_profile::LockProfile;
 use pagetoll_units::Nanos;
+use pagetoll_xentrace::lock_profile::LockProfile;
 
 /// Flushes of a run.
 const FLUSHES: u64 = 2_000_000;
@@ -29,7 +29,7 @@ struct Published {
     text: &'static str,
 }
 
-/// What the demand is fitted to.
+/// Figures that the demand is fitted to.
 const FITTED_TO: [Published; 2] = [
     Published {
         setting: "without shorthand (fitted to)",
@@ -47,7 +47,7 @@ const FITTED_TO: [Published; 2] = [
     },
 ];
 
-/// What is predicted.
+/// Figures that are predicted.
 const PREDICTED: [Published; 2] = [
     Published {
         setting: "PGE on",
@@ -121,7 +121,7 @@ fn squared_errors(demand: FlushDemand) -> Result<f64, Box<dyn std::error::Error>
     Ok(sum)
 }
 
-/// What was published, and what the model gives.
+/// Prints the published figures beside those of the model.
 fn both(
     published: &Published,
     demand: FlushDemand,

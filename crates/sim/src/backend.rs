@@ -1,12 +1,12 @@
-//! The simulator as a backend: one request for each route, made from what was ordered.
+//! The simulator as a backend: a request for each route.
 
 // A new route or mechanism does not compile here until it has an arm.
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use pagetoll_backend::{Backend, Billed, Context, Error, Stacks, Stop};
+use pagetoll_backend::{Backend, Billed, Context, Error, Prepared, Stacks, Stop};
 use pagetoll_bill::{Backend as Kind, Draft, Route, Spec};
 
-use crate::error::{BillingError, RequestError};
+use crate::error::BillingError;
 use crate::routes::{counted, demand, fault, flush, irq, pin, switch, unmap};
 
 /// The simulator.
@@ -18,50 +18,43 @@ impl Backend for Sim {
         Kind::Sim
     }
 
-    fn check(&self, spec: &Spec) -> Result<(), Error> {
-        Request::new(spec)?;
-        Ok(())
+    fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error> {
+        let counted = |cells| counted::Request::new(spec, cells);
+        Ok(match spec.route {
+            Route::Unmap => simulation(counted(unmap::cells)?, counted::bill),
+            Route::Fault => simulation(counted(fault::cells)?, counted::bill),
+            Route::Switch => simulation(counted(switch::cells)?, counted::bill),
+            Route::Irq => simulation(counted(irq::cells)?, counted::bill),
+            Route::Flush => simulation(flush::Request::new(spec)?, flush::bill),
+            Route::Pin => simulation(pin::Request::new(spec)?, pin::bill),
+            Route::Demand => simulation(demand::Request::new(spec)?, demand::bill),
+        })
     }
+}
 
-    /// A stop is followed at once; the machine that was being simulated then is left to itself.
-    fn bill(&self, spec: &Spec, context: &Context<'_>) -> Result<Billed, Error> {
-        let (request, stop) = (Request::new(spec)?, context.stop.clone());
+/// A request of a route, and the function that bills it.
+struct Simulation<R> {
+    request: R,
+    bill: fn(&R, &Stop) -> Result<Draft, BillingError>,
+}
+
+fn simulation<R: Send + 'static>(
+    request: R,
+    bill: fn(&R, &Stop) -> Result<Draft, BillingError>,
+) -> Box<dyn Prepared> {
+    Box::new(Simulation { request, bill })
+}
+
+impl<R: Send + 'static> Prepared for Simulation<R> {
+    /// A stop is followed at once; the machine that was being simulated then is left to its thread.
+    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
+        let stop = context.stop.clone();
+        let bill = move || (self.bill)(&self.request, &stop);
         Ok(Billed {
-            draft: context.stop.leave(move || request.bill(&stop))??,
+            draft: context.stop.leave(bill)??,
             stacks: Stacks::new(),
             timings: Vec::new(),
         })
-    }
-}
-
-/// A validated order.
-enum Request {
-    Counted(counted::Request),
-    Flush(flush::Request),
-    Pin(pin::Request),
-    Demand(demand::Request),
-}
-
-impl Request {
-    fn new(spec: &Spec) -> Result<Self, RequestError> {
-        Ok(match spec.route {
-            Route::Unmap => Self::Counted(counted::Request::new(spec, unmap::cells)?),
-            Route::Fault => Self::Counted(counted::Request::new(spec, fault::cells)?),
-            Route::Switch => Self::Counted(counted::Request::new(spec, switch::cells)?),
-            Route::Irq => Self::Counted(counted::Request::new(spec, irq::cells)?),
-            Route::Flush => Self::Flush(flush::Request::new(spec)?),
-            Route::Pin => Self::Pin(pin::Request::new(spec)?),
-            Route::Demand => Self::Demand(demand::Request::new(spec)?),
-        })
-    }
-
-    fn bill(&self, stop: &Stop) -> Result<Draft, BillingError> {
-        match self {
-            Self::Counted(request) => counted::bill(request, stop),
-            Self::Flush(request) => flush::bill(request, stop),
-            Self::Pin(request) => pin::bill(request, stop),
-            Self::Demand(request) => demand::bill(request, stop),
-        }
     }
 }
 
@@ -77,13 +70,14 @@ mod tests {
 
     fn bill(spec: &Spec, stop: &Stop) -> Result<Draft, Error> {
         let progress = &Quiet;
-        Ok(Sim.bill(spec, &Context { stop, progress })?.draft)
+        let prepared = Sim.prepare(spec)?;
+        Ok(prepared.bill(&Context { stop, progress })?.draft)
     }
 
     fn refusal(change: impl FnOnce(&mut Spec), route: Route) -> String {
         let mut spec = Spec::new(route);
         change(&mut spec);
-        let refused = Sim.check(&spec).unwrap_err();
+        let refused = Sim.prepare(&spec).map(drop).unwrap_err();
         assert_eq!(refused.class(), Class::BadInput);
         refused.to_string()
     }
@@ -91,7 +85,32 @@ mod tests {
     #[test]
     fn the_default_order_of_every_route_is_accepted() {
         for &route in Route::ALL {
-            Sim.check(&Spec::new(route)).unwrap();
+            Sim.prepare(&Spec::new(route)).unwrap();
+        }
+    }
+
+    /// A note on crossings or checks stands in bills whose rows have them, and in no other.
+    #[test]
+    fn notes_say_of_crossings_and_checks_what_rows_have() {
+        for &route in Route::ALL {
+            let mut spec = Spec::new(route);
+            (spec.pages, spec.sim.samples) = (Some(Pages(64)), Some(1));
+            spec.demand.vcpus = Some(vec![2]);
+            let draft = bill(&spec, &Stop::new()).unwrap();
+            let notes = draft.notes.join("\n");
+            let has_crossings = draft.rows.iter().any(|row| row.crossings().is_some());
+            let has_checks = draft.rows.iter().any(|row| !row.checks.is_empty());
+            let (counted, none_counted) = ("crossings and checks: ", "no crossing is counted");
+            assert_eq!(notes.contains(counted), has_crossings, "{route}: {notes}");
+            assert!(
+                !(has_crossings && notes.contains(none_counted)),
+                "{route}: {notes}"
+            );
+            assert_eq!(
+                notes.contains("nothing is checked"),
+                !has_checks,
+                "{route}: {notes}"
+            );
         }
     }
 
@@ -113,7 +132,7 @@ mod tests {
         let of = |what_if, route| refusal(|spec| spec.sim.what_if = Some(what_if), route);
         assert_eq!(
             of(WhatIf::InterruptsOff, Route::Demand),
-            "--what-if interrupts-off: does not apply to route demand; expected no-walks, mm-users-free, fifo-lines, \
+            "--what-if interrupts-off: not supported by demand; expected no-walks, mm-users-free, fifo-lines, \
              or route flush"
         );
         let flush = of(WhatIf::NoWalks, Route::Flush);

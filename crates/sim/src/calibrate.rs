@@ -1,4 +1,4 @@
-//! From bills of a Xen PV guest to the figures of a cost table: as the lab counted it, or as a host timed itself.
+//! Figures of a cost table from bills of a Xen PV guest, as the lab counted it or as a host timed itself.
 //!
 //! Only the smallest and the largest batch of each mechanism are read, so that everything between them is left for
 //! predictions to be held against. What a call costs is the difference between the two over the difference in calls.
@@ -6,8 +6,8 @@
 // A new route or mechanism does not compile here until it has an arm.
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use pagetoll_bill::cost::Derived;
 use pagetoll_bill::{Backend, Bill, Figures, Route, Row, System, Unit};
+use pagetoll_cost::Derived;
 
 use crate::routes::derived::Rows;
 use crate::routes::{fault, irq, switch, unmap};
@@ -15,18 +15,18 @@ use crate::routes::{fault, irq, switch, unmap};
 /// The figures that a bill holds; empty for one that is neither of the lab nor of a Xen PV guest by itself.
 #[must_use]
 pub fn figures(bill: &Bill) -> Vec<Derived> {
-    match (bill.backend, bill.unit) {
-        (Backend::Lab, Unit::Instructions) => {
-            let mut figures = of_64_bits(bill, System::XenPvDom0);
-            figures.extend(of_32_bits(bill));
+    match bill.backend {
+        Backend::Lab if bill.unit == Unit::Instructions => {
+            let mut figures = figures_64_bit(bill, System::XenPvDom0);
+            figures.extend(figures_32_bit(bill));
             figures
         }
-        (Backend::Live, Unit::Nanoseconds) => timed(bill),
-        _ => Vec::new(),
+        Backend::Live if bill.unit == Unit::Nanoseconds => timed(bill),
+        Backend::Lab | Backend::Live | Backend::Sim => Vec::new(),
     }
 }
 
-fn of_64_bits(bill: &Bill, system: System) -> Vec<Derived> {
+fn figures_64_bit(bill: &Bill, system: System) -> Vec<Derived> {
     let rows = Rows { bill, system };
     let figures = match bill.route {
         Route::Unmap => unmap::calibrate::figures(rows),
@@ -38,7 +38,7 @@ fn of_64_bits(bill: &Bill, system: System) -> Vec<Derived> {
     figures.unwrap_or_default()
 }
 
-fn of_32_bits(bill: &Bill) -> Vec<Derived> {
+fn figures_32_bit(bill: &Bill) -> Vec<Derived> {
     let system = System::XenPv32Dom0;
     let rows = Rows { bill, system };
     let figures = match bill.route {
@@ -65,7 +65,7 @@ fn timed(bill: &Bill) -> Vec<Derived> {
         .filter_map(Row::figures)
         .map(|figures| figures.runs.len());
     let of_runs: Vec<_> = (0..runs.min().unwrap_or(0))
-        .map(|run| of_64_bits(&of_run(bill, run), system))
+        .map(|run| figures_64_bit(&single_run(bill, run), system))
         .collect();
     let among = |figure: Derived| {
         let same = of_runs
@@ -79,11 +79,14 @@ fn timed(bill: &Bill) -> Vec<Derived> {
             ..figure
         }
     };
-    of_64_bits(bill, system).into_iter().map(among).collect()
+    figures_64_bit(bill, system)
+        .into_iter()
+        .map(among)
+        .collect()
 }
 
 /// The bill of one of its runs alone.
-fn of_run(bill: &Bill, run: usize) -> Bill {
+fn single_run(bill: &Bill, run: usize) -> Bill {
     let mut bill = bill.clone();
     for figures in bill
         .rows

@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
-use pagetoll_backend::input::{self, Unreadable};
+use pagetoll_backend::input::{self, ReadError};
 use pagetoll_backend::{Class, Classified};
 use pagetoll_bill::Route;
-use pagetoll_bill::cost::{CostError, CostTable};
+use pagetoll_cost::{CostError, CostTable};
 use thiserror::Error;
 
 /// A table that comes with pagetoll.
@@ -19,10 +19,10 @@ struct BuiltIn {
 
 /// A table beyond this is none. The largest that comes with pagetoll has 20 KiB.
 const MOST_BYTES: u64 = 16 << 20;
-/// All `costs/*.toml`, by name; listed by `build.rs`.
+/// The tables of `costs/*.toml`, by name; listed by `build.rs`.
 const BUILT_IN: &[BuiltIn] = include!(concat!(env!("OUT_DIR"), "/costs.rs"));
 
-/// Why there is no table.
+/// Reason why there is no table.
 #[derive(Debug, Error)]
 pub enum CostsError {
     /// Neither the name of a table nor a path.
@@ -36,11 +36,11 @@ pub enum CostsError {
     },
     /// The file cannot be read.
     #[error("--costs {asked}: {source}")]
-    Unreadable {
+    ReadError {
         /// The option's value.
         asked: String,
-        /// Why not.
-        source: Unreadable,
+        /// Reason of the system or the reader.
+        source: ReadError,
     },
     /// The file is no cost table.
     #[error("--costs: {0}")]
@@ -97,7 +97,7 @@ fn text_named(asked: &str) -> Result<Found, CostsError> {
     let is_path = asked.contains('/') || Path::new(asked).extension().is_some();
     let text = input::read_text(Path::new(asked), MOST_BYTES).map_err(|source| {
         match is_path || !source.is_absent() {
-            true => CostsError::Unreadable {
+            true => CostsError::ReadError {
                 asked: asked.to_owned(),
                 source,
             },

@@ -1,14 +1,14 @@
-//! Why an order cannot be simulated, and why a simulation gave no bill.
+//! Reasons why an order cannot be simulated, and why a simulation gave no bill.
 
 use std::path::PathBuf;
 
 use pagetoll_backend::{Class, Classified, Stopped};
-use pagetoll_bill::cost::CostError;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::WhatIf;
-use pagetoll_bill::{Opt, OrderError, Route};
+use pagetoll_bill::{OrderError, Route};
+use pagetoll_cost::CostError;
 use pagetoll_models::Error;
-use pagetoll_traces::spans::SpanError;
+use pagetoll_timeline::SpanError;
 use thiserror::Error;
 
 use crate::contention::EngineError;
@@ -17,7 +17,7 @@ use crate::contention::flush_lock::FlushError;
 use crate::costs::CostsError;
 use crate::routes::MOST_SAMPLES;
 
-/// What of an order the simulator does not take. Nothing was run.
+/// Part of an order that the simulator does not take. Nothing was run.
 #[derive(Debug, Error)]
 pub enum RequestError {
     /// A number out of range, or an unknown mechanism.
@@ -35,15 +35,15 @@ pub enum RequestError {
     /// Too few or too many vCPUs or readers.
     #[error("{option} {given}: expected 1 to {most}")]
     Threads {
-        /// Of what.
-        option: Opt,
+        /// Option that was given.
+        option: &'static str,
         /// The option's value.
         given: u32,
         /// The largest accepted value.
         most: u32,
     },
     /// A what-if of another route.
-    #[error("--what-if {given}: does not apply to route {route}; expected {expected}")]
+    #[error("--what-if {given}: not supported by {route}; expected {expected}")]
     WhatIf {
         /// The option's value.
         given: WhatIf,
@@ -65,7 +65,7 @@ pub enum RequestError {
     Timeline {
         /// The option's value.
         file: PathBuf,
-        /// What is wrong and what was expected.
+        /// Problem, and the expected form.
         problem: String,
     },
 }
@@ -76,7 +76,7 @@ impl Classified for RequestError {
     }
 }
 
-/// Why no bill came of an order.
+/// Reason why an order gave no bill.
 #[derive(Debug, Error)]
 pub enum BillingError {
     /// The work was stopped.
@@ -102,7 +102,7 @@ pub enum BillingError {
     Timeline {
         /// The option's value.
         file: PathBuf,
-        /// What the system says, or what is wrong with the spans.
+        /// Error of the system, or of the spans.
         source: SpanError,
     },
 }
@@ -148,7 +148,8 @@ impl Classified for DemandError {
     fn class(&self) -> Class {
         match self {
             Self::Engine(error) => error.class(),
-            Self::Costs(_) | Self::Threads { .. } | Self::NoBatch => Class::BadInput,
+            Self::Refused { .. } => Class::Failed,
+            Self::Costs(_) | Self::Threads { .. } | Self::Batch(_) => Class::BadInput,
         }
     }
 }

@@ -22,8 +22,8 @@ pub(crate) mod versions;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::cost::{CostTable, Prices};
 use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Limits, Order, Route, Row, Spec};
+use pagetoll_cost::{CostTable, Prices};
 
 use crate::costs;
 use crate::error::RequestError;
@@ -37,9 +37,9 @@ pub const MOST_SAMPLES: u32 = 100_000;
 /// A seeded sequence of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Samples {
-    /// How many; at least one.
+    /// Number of samples; at least one.
     pub count: u32,
-    /// Where the sequence begins.
+    /// Seed of the sequence.
     pub seed: u64,
 }
 
@@ -64,13 +64,13 @@ impl Samples {
         }
     }
 
-    /// All of them, in their order.
+    /// Prices of all samples, in their order.
     pub(crate) fn machines(self, costs: &CostTable) -> impl Iterator<Item = Prices<'_>> {
         (0..u64::from(self.count)).map(move |index| self.prices(costs, index))
     }
 }
 
-/// What all routes have of an order: what is run, and what prices it.
+/// Order, cost table and samples, which all routes have.
 #[derive(Clone, Debug)]
 pub(crate) struct Ordered {
     pub(crate) route: Route,
@@ -107,7 +107,7 @@ impl Ordered {
         }
     }
 
-    /// How the costs were drawn from the table.
+    /// Note on the draws from the table.
     pub(crate) fn spread(&self) -> String {
         match self.samples.count {
             1 => "costs: the cost table's values as they are".to_owned(),

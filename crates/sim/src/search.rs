@@ -30,33 +30,33 @@ pub struct Explored {
     pub states: u64,
     /// Orders from beginning to end.
     pub schedules: u128,
-    /// Those at whose end a D bit is missing of a page that was written.
+    /// Orders at whose end a D bit is missing of a page that was written.
     pub lost_dirty: u128,
-    /// Those at whose end an A bit is missing of a page that was read or written.
+    /// Orders at whose end an A bit is missing of a page that was read or written.
     pub lost_accessed: u128,
-    /// Those in which another frame or other flags were returned, or a page was touched after its last flush.
+    /// Orders in which another frame or other flags were returned, or a page was touched after its last flush.
     pub wrong: u128,
     /// The shortest order that loses a D bit, a line each step.
     pub losing: Option<Vec<String>>,
 }
 
-/// What a search says of a mechanism.
+/// Verdict of a search on a mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is lost in any order.
+    /// No order loses a bit.
     Safe,
     /// A bit is lost in some order.
     Loses,
 }
 
 impl Explored {
-    /// Whether the mechanism must not lose anything. The others are the negative controls of the search.
+    /// Returns whether the mechanism must not lose anything. The others are the negative controls of the search.
     #[must_use]
     pub fn must_be_safe(&self) -> bool {
         self.mechanism.properties().smp_safe
     }
 
-    /// Whether any order loses anything.
+    /// Verdict on the mechanism.
     #[must_use]
     pub const fn verdict(&self) -> Verdict {
         if self.lost_dirty == 0 && self.lost_accessed == 0 && self.wrong == 0 {

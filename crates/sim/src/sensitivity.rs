@@ -1,8 +1,8 @@
-//! Which figures of a cost table a result depends on.
+//! Figures of a cost table that a result depends on.
 
 use serde::Serialize;
 
-/// What one figure of the table does to a result while the others keep their values.
+/// Effect of one figure of the table on a result while the others keep their values.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Sensitivity {
     /// The figure's key.
@@ -15,10 +15,10 @@ pub struct Sensitivity {
     pub at_high: f64,
 }
 
-/// How many figures of the table are named as dominating a result.
+/// Number of figures of the table that are named as dominating a result.
 const DOMINATING: usize = 4;
 
-/// Those that dominate; the strongest first.
+/// Figures that dominate; the strongest first.
 pub(crate) fn dominating(mut all: Vec<Sensitivity>) -> Vec<Sensitivity> {
     let effect = |one: &Sensitivity| (one.at_high - one.at_low).abs();
     all.sort_by(|a, b| effect(b).total_cmp(&effect(a)));

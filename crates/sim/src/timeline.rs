@@ -1,25 +1,25 @@
-//! What was recorded of a run in virtual time, as spans that `pagetoll-traces` writes out.
+//! What was recorded of a run in virtual time, as spans that `pagetoll-timeline` writes out.
 //!
 //! The engine keeps the newest records of a run in a ring; records that were overwritten are reported, not guessed.
 
 use pagetoll_engine::{Engine, TaskId};
-use pagetoll_traces::spans::{Legend, PayerId, Span, SpanError, TollId};
+use pagetoll_timeline::{Legend, PayerId, Span, SpanError, TollId};
 
-/// Who paid what, and when.
+/// Spans of time with their payers and tolls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// vCPUs, and cores for their interrupts.
     payers: Vec<(PayerId, String)>,
     tolls: Vec<(TollId, String)>,
-    /// In the order of their ends, in the unit of the cost table.
+    /// Spans in the order of their ends, in the unit of the cost table.
     pub spans: Vec<Span>,
-    /// How many older spans the recorder had no room for.
+    /// Number of older spans that the recorder had no room for.
     pub overwritten: u64,
 }
 
 impl Timeline {
-    /// What an engine has recorded so far.
-    pub(crate) fn of(engine: &Engine) -> Self {
+    /// Records of an engine so far.
+    pub(crate) fn from_engine(engine: &Engine) -> Self {
         let payers = engine
             .payers()
             .map(|payer| (payer_id(payer), engine.name(payer)));

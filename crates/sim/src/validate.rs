@@ -6,9 +6,10 @@
 mod expressions;
 pub mod live;
 
-use pagetoll_bill::cost::published::{Published, PublishedUnit, error_of};
-use pagetoll_bill::cost::{CostKey, CostTable, Prices};
 use pagetoll_bill::row::Interval;
+use pagetoll_bill::row::error_of;
+use pagetoll_cost::published::{PublishedFigure, PublishedUnit};
+use pagetoll_cost::{CostKey, CostTable, Prices};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -22,22 +23,22 @@ pub use crate::sensitivity::Sensitivity;
 /// A published figure and the model's.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// What was published.
-    pub published: Published,
+    /// The published figure.
+    pub published: PublishedFigure,
     /// The cost table that priced the model.
     pub costs: String,
     /// The result on the machine in the middle of the samples, in the figure's unit; of a single sample with the table's
     /// own values.
     pub modelled: f64,
-    /// Where 90 % of the samples lie; absent for a single one.
+    /// Interval of 90 % of the samples; absent for a single one.
     pub interval: Option<Interval>,
-    /// How far the model is off: 0 when it meets the figure, 1 when one is twice the other.
+    /// Error of the model: 0 when it meets the figure, 1 when one is twice the other.
     pub error: f64,
-    /// Whether the published figure is inside the interval.
+    /// Set where the published figure is inside the interval.
     pub inside: bool,
-    /// Whether the table was fitted to it: then it is no prediction.
+    /// Set where the table was fitted to it: then it is no prediction.
     pub fitted: bool,
-    /// What the figures of the table that dominate the result do to it, one at a time; the strongest first.
+    /// Effects of the table's figures that dominate the result, one at a time; the strongest first.
     pub sensitivity: Vec<Sensitivity>,
 }
 
@@ -46,7 +47,7 @@ pub struct Comparison {
 /// # Errors
 /// A table lacks a figure.
 pub fn validate(
-    published: &[Published],
+    published: &[PublishedFigure],
     samples: Samples,
 ) -> Result<Vec<Comparison>, BillingError> {
     let known = published
@@ -61,7 +62,7 @@ pub fn validate(
 }
 
 /// Published figures that no model expresses yet. Rates are compared by the bill of the demand route.
-pub fn unexpressed(published: &[Published]) -> impl Iterator<Item = &Published> {
+pub fn unexpressed(published: &[PublishedFigure]) -> impl Iterator<Item = &PublishedFigure> {
     published
         .iter()
         .filter(|figure| expressions::named(&figure.id).is_none())
@@ -69,7 +70,7 @@ pub fn unexpressed(published: &[Published]) -> impl Iterator<Item = &Published> 
 }
 
 fn compare(
-    published: &Published,
+    published: &PublishedFigure,
     costs: &CostTable,
     model: &expressions::Model,
     samples: Samples,
@@ -104,7 +105,7 @@ fn sensitivity(
 ) -> Result<Vec<Sensitivity>, BillingError> {
     let at_value = result(&costs.prices())?;
     let at = |key: CostKey, value| result(&costs.prices_with(key, value));
-    let of = |(key, figure): (CostKey, &pagetoll_bill::cost::Figure)| {
+    let of = |(key, figure): (CostKey, &pagetoll_cost::Figure)| {
         Ok(Sensitivity {
             key: key.name(),
             at_low: at(key, figure.low)?,
@@ -122,8 +123,8 @@ mod tests {
 
     #[test]
     fn the_speed_of_the_vfio_host_meets_the_one_figure_that_it_is_fitted_to() {
-        let is_of_vfio = |figure: &&Published| figure.id.starts_with("vfio-");
-        let published: Vec<_> = Published::built_in()
+        let is_of_vfio = |figure: &&PublishedFigure| figure.id.starts_with("vfio-");
+        let published: Vec<_> = PublishedFigure::built_in()
             .iter()
             .filter(is_of_vfio)
             .cloned()

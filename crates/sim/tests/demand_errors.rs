@@ -39,7 +39,8 @@ fn billed(table: &str) -> Draft {
         .to_vec();
     spec.sim.costs = Some(table.to_owned());
     let (stop, progress) = (&Stop::new(), &Quiet);
-    Sim.bill(&spec, &Context { stop, progress }).unwrap().draft
+    let prepared = Sim.prepare(&spec).unwrap();
+    prepared.bill(&Context { stop, progress }).unwrap().draft
 }
 
 fn line(calibrated_to: &str, row: &str, Errors { median, worst }: Errors, inside: &str) -> String {

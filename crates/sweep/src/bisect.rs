@@ -1,25 +1,25 @@
-//! Which candidate is the first bad one: a search that tries several at a time, and leaves out those that cannot be tried.
+//! Search for the first bad candidate, which tries several at a time and leaves out those that cannot be tried.
 //!
-//! Pure: what is tried next follows from the verdicts so far. As git-bisect(1), it takes for granted that candidates are
-//! good up to some point and bad from there on; where they are not, it finds one place where good turns into bad.
+//! Pure: the next candidates follow from the verdicts so far. The search assumes, as git-bisect(1), that candidates are
+//! good up to some point and bad from there on; otherwise it finds one place where good turns into bad.
 
 use std::ops::RangeInclusive;
 
-/// What was found of a candidate.
+/// Verdict on a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// As the first candidate.
+    /// Like the first candidate.
     Good,
-    /// As the last candidate.
+    /// Like the last candidate.
     Bad,
-    /// It cannot be tried.
+    /// Cannot be tried.
     Skip,
 }
 
-/// What the verdicts say.
+/// Answer of the verdicts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// This candidate is the first bad one; the one before it is good.
+    /// The first bad candidate; the one before it is good.
     First(usize),
     /// The first bad one is among these: all but the last cannot be tried.
     Among(RangeInclusive<usize>),
@@ -48,7 +48,7 @@ impl Search {
         }
     }
 
-    /// What to try next, at most `width` candidates that cut what is left into parts of one size. None once there is an
+    /// Candidates to try next: at most `width`, which cut the rest into parts of one size. None once there is an
     /// [`answer`](Self::answer).
     #[must_use]
     pub fn next(&self, width: usize) -> Vec<usize> {

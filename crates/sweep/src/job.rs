@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::plan::{Settings, Value};
 
-/// What ids are made of changes with this: a store of another version has other ids.
+/// Version of the input of ids: a store of another version has other ids.
 const SCHEMA: &str = "pagetoll.store/1";
 /// Bytes of a digest that are in an id.
 const ID_BYTES: usize = 8;
@@ -34,7 +34,7 @@ pub struct JobId(String);
 pub struct Job {
     /// Name of its bill in a store.
     pub id: JobId,
-    /// What it says.
+    /// Options of the bill.
     pub settings: Settings,
 }
 
@@ -42,19 +42,12 @@ impl Job {
     /// A job of these settings, which makes its bill from these inputs by this version of pagetoll.
     #[must_use]
     pub fn new(settings: Settings, inputs: &[Input], version: &str) -> Self {
-        let id = JobId::of(&settings, inputs, version);
-        Self { id, settings }
-    }
-}
-
-impl JobId {
-    fn of(settings: &Settings, inputs: &[Input], version: &str) -> Self {
         let mut inputs = inputs.to_vec();
         inputs.sort();
         let mut parts = vec![SCHEMA, version, "options"];
         for (name, value) in settings.iter() {
             match value {
-                // As if it were not there.
+                // Equal to an absent option.
                 Value::Flag(false) => {}
                 Value::Flag(true) => parts.extend(["flag", name]),
                 Value::Words(words) => {
@@ -71,7 +64,8 @@ impl JobId {
         let listed = serde_json::to_vec(&parts).unwrap_or_default();
         let digest = Sha256::digest(listed);
         let bytes = digest.iter().take(ID_BYTES);
-        Self(bytes.map(|byte| format!("{byte:02x}")).collect())
+        let id = JobId(bytes.map(|byte| format!("{byte:02x}")).collect());
+        Self { id, settings }
     }
 }
 
@@ -134,7 +128,7 @@ mod tests {
     #[test]
     fn a_flag_that_is_not_given_is_no_part_of_the_id_and_every_input_is() {
         let base = settings(&[("route", "pin")]);
-        let id = |settings: &Settings, inputs: &[Input]| JobId::of(settings, inputs, "1");
+        let id = |settings: &Settings, inputs: &[Input]| Job::new(settings.clone(), inputs, "1").id;
         let flag = |given| {
             let flag = ("profile".to_owned(), Value::Flag(given));
             Settings::new(
@@ -155,7 +149,7 @@ mod tests {
         ] {
             assert_ne!(id(&base, &[other, inputs[1].clone()]), id(&base, &inputs));
         }
-        assert_ne!(JobId::of(&base, &[], "2"), id(&base, &[]));
+        assert_ne!(Job::new(base.clone(), &[], "2").id, id(&base, &[]));
     }
 
     #[test]
@@ -179,7 +173,7 @@ mod tests {
         ) {
             let of = |said: &std::collections::BTreeMap<String, String>| {
                 let said: Vec<_> = said.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-                JobId::of(&settings(&said), &[], "1")
+                Job::new(settings(&said), &[], "1").id
             };
             prop_assert_eq!(of(&a) == of(&b), a == b);
         }

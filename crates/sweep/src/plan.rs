@@ -23,9 +23,9 @@ pub const MOST_JOBS: usize = 100_000;
 /// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
-    /// Of an option without a value: whether it is given.
+    /// An option without a value: given or not.
     Flag(bool),
-    /// Of an option with values: one or several, which all jobs of a plan share.
+    /// An option with values: one or several, which all jobs of a plan share.
     Words(Arc<[String]>),
 }
 
@@ -36,7 +36,7 @@ impl Value {
     }
 }
 
-/// What a job says: values of options by their long names, the route and the host among them.
+/// Settings of a job: values of options by their long names, the route and the host among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Settings(BTreeMap<String, Value>);
 
@@ -53,7 +53,7 @@ pub struct Plan {
     pub exclude: Vec<Settings>,
 }
 
-/// Why there is no plan.
+/// Rejection of a plan.
 #[derive(Debug, Error)]
 pub enum PlanError {
     /// The file is not TOML, or not of the form of a plan. The message has line and column.
@@ -61,7 +61,7 @@ pub enum PlanError {
     Form {
         /// The file's name.
         file: String,
-        /// What the parser says.
+        /// Error of the parser.
         source: Box<toml::de::Error>,
     },
     /// A key has no meaning, or not there.
@@ -73,7 +73,7 @@ pub enum PlanError {
         line: usize,
         /// The key with its table, such as `axes.kernel`.
         key: String,
-        /// What is wrong with it, and what was expected.
+        /// Problem and expectation.
         problem: String,
     },
     /// Axes without a combination, and nothing included.
@@ -91,7 +91,7 @@ pub enum PlanError {
     TooMany {
         /// The file's name.
         file: String,
-        /// Of the combinations and what is included.
+        /// Number of jobs.
         number: usize,
         /// The axes, each with the number of its values, and what is included.
         sum: String,
@@ -104,7 +104,7 @@ pub enum PlanError {
     NoRoute {
         /// The file's name.
         file: String,
-        /// What the job says.
+        /// Settings of the job.
         job: String,
     },
 }
@@ -192,7 +192,12 @@ impl Plan {
         let mut left = Vec::new();
         for job in jobs {
             stop.check()?;
-            if !self.exclude.iter().any(|excluded| job.has_all(excluded)) {
+            let has = |(name, value)| job.0.get(name) == Some(value);
+            if !self
+                .exclude
+                .iter()
+                .any(|excluded| excluded.0.iter().all(has))
+            {
                 left.push(job);
             }
         }
@@ -210,7 +215,7 @@ impl Settings {
     ///
     /// # Errors
     /// A word that follows no option.
-    pub fn of_words(route: &str, words: &[String]) -> Result<Self, String> {
+    pub fn from_words(route: &str, words: &[String]) -> Result<Self, String> {
         let mut settings = Self::new([(ROUTE.to_owned(), Value::word(route))]);
         let mut words = words.iter().peekable();
         while let Some(word) = words.next() {
@@ -281,7 +286,7 @@ impl Settings {
         }
     }
 
-    /// The same settings with one more, over one of that name.
+    /// A copy with one more setting, which replaces one of the same name.
     #[must_use]
     pub fn and(&self, name: &str, value: &Value) -> Self {
         let mut settings = self.clone();
@@ -293,11 +298,6 @@ impl Settings {
         let mut settings = self.clone();
         settings.0.extend(others.0.clone());
         settings
-    }
-
-    fn has_all(&self, others: &Self) -> bool {
-        let mut others = others.0.iter();
-        others.all(|(name, value)| self.0.get(name) == Some(value))
     }
 }
 

@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use pagetoll_backend::input::{self, Folder, Unreadable};
+use pagetoll_backend::input::{self, Folder, ReadError};
 use pagetoll_backend::join;
 use pagetoll_bill::{Bill, Evidence, from_json};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
@@ -26,7 +26,7 @@ use crate::job::JobId;
 
 /// The file that makes a folder a store.
 const HEAD: &str = "store.toml";
-/// What it says.
+/// Version of the store's layout, in [`HEAD`].
 const SCHEMA: &str = "pagetoll.store/1";
 const LOCK: &str = "lock";
 const BILLS: &str = "bills";
@@ -34,22 +34,22 @@ const FAILURES: &str = "failures";
 const RUNS: &str = "runs.jsonl";
 /// Files that are being written.
 const TMP: &str = "tmp";
-/// What their names begin with; others in that folder are not pagetoll's.
+/// Prefix of temporary files; others in that folder are not pagetoll's.
 const WRITTEN: &str = ".pagetoll-";
 
-/// What is expected where a store is only read.
+/// Expectation of commands that only read a store.
 const SWEPT: &str = "the folder of an earlier `pagetoll sweep --store`";
 
 /// A larger file is no bill and no failure, in bytes. Assumed: the bill of the largest order is below 1 MiB.
 pub const MOST_OF_BILL: u64 = 64 << 20;
-/// Of `runs.jsonl`, in bytes: some 400 000 attempts.
+/// Size limit of `runs.jsonl`, in bytes: some 400 000 attempts.
 const MOST_OF_RUNS: u64 = 64 << 20;
-/// Of [`HEAD`], in bytes.
+/// Size limit of [`HEAD`], in bytes.
 const MOST_OF_HEAD: u64 = 4 << 10;
-/// Of the number in [`LOCK`], in bytes.
+/// Size limit of [`LOCK`], which holds a process ID, in bytes.
 const MOST_OF_HOLDER: u64 = 32;
 
-/// Why a store cannot be used.
+/// Failure of a store.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// A folder of something else.
@@ -57,7 +57,7 @@ pub enum StoreError {
     NotAStore {
         /// The folder.
         path: PathBuf,
-        /// What would do.
+        /// Acceptable folders.
         expected: &'static str,
     },
     /// A store of another version, or a damaged one.
@@ -65,7 +65,7 @@ pub enum StoreError {
     Head {
         /// The file.
         path: PathBuf,
-        /// What it holds instead.
+        /// Content that was found instead.
         problem: String,
     },
     /// Another process works on it.
@@ -73,7 +73,7 @@ pub enum StoreError {
     InUse {
         /// The store.
         path: PathBuf,
-        /// Its number, or `unknown`.
+        /// Process ID, or `unknown`.
         holder: String,
     },
     /// Something that no sweep left where it is.
@@ -81,17 +81,17 @@ pub enum StoreError {
     Foreign {
         /// The file or folder.
         path: PathBuf,
-        /// What it is, and what was expected.
+        /// File type that was found, and the expected one.
         problem: String,
     },
     /// The file system refused.
     #[error("cannot {operation} {}", path.display())]
     Io {
-        /// What was tried: read, write.
+        /// Operation: read, write.
         operation: &'static str,
-        /// On which file or folder.
+        /// File or folder.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: io::Error,
     },
 }
@@ -106,10 +106,10 @@ impl StoreError {
         }
     }
 
-    fn unreadable(operation: &'static str, path: &Path) -> impl FnOnce(Unreadable) -> Self {
+    fn unreadable(operation: &'static str, path: &Path) -> impl FnOnce(ReadError) -> Self {
         let path = path.to_owned();
         move |error| match error {
-            Unreadable::Io(source) => Self::Io {
+            ReadError::Io(source) => Self::Io {
                 operation,
                 path,
                 source,
@@ -125,14 +125,14 @@ impl StoreError {
 /// A file of a store that is not what it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}: {problem}; expected what a sweep wrote there", path.display())]
-pub struct Damaged {
+pub struct DamagedFile {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Problem of the file.
     pub problem: String,
 }
 
-/// What a process does with a store.
+/// Access of a process to a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Runs all that is to do; no other process works on the store meanwhile.
@@ -155,13 +155,13 @@ pub struct Store {
 pub struct Failure {
     /// The job.
     pub id: JobId,
-    /// Its command line.
+    /// Command line.
     pub command: String,
     /// Exit code, 128 + N after signal N; `None` where it was not started or printed no bill.
     pub exit: Option<i32>,
     /// The last lines that it wrote to stderr.
     pub reason: String,
-    /// How often it was tried by the sweep that gave up.
+    /// Attempts of the sweep that gave up.
     pub attempts: u32,
 }
 
@@ -176,20 +176,20 @@ pub struct Run {
     pub started: String,
     /// Wall time in seconds.
     pub seconds: f64,
-    /// As [`Failure::exit`].
+    /// Exit code, see [`Failure::exit`].
     pub exit: Option<i32>,
 }
 
-/// All that a store holds of one kind, and the files that cannot be used.
+/// Entries of one kind, and the files that cannot be read.
 #[derive(Debug)]
-pub struct Found<T> {
+pub struct Entries<T> {
     /// By id, in order.
     pub whole: Vec<(JobId, T)>,
     /// The others.
-    pub damaged: Vec<Damaged>,
+    pub damaged: Vec<DamagedFile>,
 }
 
-impl<T> Default for Found<T> {
+impl<T> Default for Entries<T> {
     fn default() -> Self {
         Self {
             whole: Vec::new(),
@@ -205,6 +205,9 @@ pub fn kept(mut bill: Bill) -> Bill {
     if bill.evidence != Evidence::Measured {
         bill.provenance.when.clear();
         bill.provenance.inputs.counted = None;
+        for check in bill.rows.iter_mut().flat_map(|row| &mut row.checks) {
+            check.kept = None;
+        }
     }
     bill
 }
@@ -303,7 +306,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Foreign`], [`StoreError::Io`]; `Ok(Some(Err(_)))` is a bill that cannot be used.
-    pub fn bill(&self, id: &JobId) -> Result<Option<Result<Bill, Damaged>>, StoreError> {
+    pub fn bill(&self, id: &JobId) -> Result<Option<Result<Bill, DamagedFile>>, StoreError> {
         read(&self.folder(BILLS)?, id)
     }
 
@@ -311,29 +314,29 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`bill`](Self::bill).
-    pub fn failure(&self, id: &JobId) -> Result<Option<Result<Failure, Damaged>>, StoreError> {
+    pub fn failure(&self, id: &JobId) -> Result<Option<Result<Failure, DamagedFile>>, StoreError> {
         read(&self.folder(FAILURES)?, id)
     }
 
-    /// What is wanted of each bill: stores have more bills than fit into memory. They are read by as many threads as there are
-    /// CPUs.
+    /// Values that `value` takes from each bill. Bills are read by as many threads as there are CPUs, and not kept: stores
+    /// have more than fit into memory.
     ///
     /// # Errors
     /// [`StoreError::Io`].
     pub fn bills<T: Send>(
         &self,
-        of: impl Fn(&JobId, Bill) -> T + Sync,
-    ) -> Result<Found<T>, StoreError> {
+        value: impl Fn(&JobId, Bill) -> T + Sync,
+    ) -> Result<Entries<T>, StoreError> {
         let folder = self.folder(BILLS)?;
         let ids = ids(&folder)?;
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         let parts = ids.chunks(ids.len().div_ceil(threads).max(1));
-        let read = |part| found(&folder, part, &of);
+        let read = |part| entries(&folder, part, &value);
         let parts: Vec<_> = thread::scope(|scope| {
             let started: Vec<_> = parts.map(|part| scope.spawn(move || read(part))).collect();
             started.into_iter().map(join).collect()
         });
-        let mut all = Found::default();
+        let mut all = Entries::default();
         for part in parts {
             let part = part?;
             all.whole.extend(part.whole);
@@ -346,12 +349,12 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Io`].
-    pub fn failures(&self) -> Result<Found<Failure>, StoreError> {
+    pub fn failures(&self) -> Result<Entries<Failure>, StoreError> {
         let folder = self.folder(FAILURES)?;
-        found(&folder, &ids(&folder)?, &|_, failure| failure)
+        entries(&folder, &ids(&folder)?, &|_, failure| failure)
     }
 
-    /// All attempts, in the order in which they ended; a line that is none, as a killed process leaves one, is left out.
+    /// All attempts, in the order in which they ended; malformed lines, as a killed process leaves them, are left out.
     ///
     /// # Errors
     /// [`StoreError::Foreign`], also of more than 64 MiB; [`StoreError::Io`].
@@ -481,27 +484,28 @@ fn name(id: &JobId) -> String {
     format!("{id}.json")
 }
 
-/// Of the files of one kind, in order.
+/// Ids of the files of one kind, in order.
 fn ids(folder: &Folder) -> Result<Vec<JobId>, StoreError> {
     let names = names(folder)?;
     let ids = names.iter().filter_map(|name| name.strip_suffix(".json"));
     Ok(ids.filter_map(|id| id.parse().ok()).collect())
 }
 
-fn found<F: for<'de> Deserialize<'de>, T>(
+/// Entries of a folder, each as `value` of its id and content.
+fn entries<F: for<'de> Deserialize<'de>, T>(
     folder: &Folder,
     ids: &[JobId],
-    of: &impl Fn(&JobId, F) -> T,
-) -> Result<Found<T>, StoreError> {
-    let mut found = Found::default();
+    value: &impl Fn(&JobId, F) -> T,
+) -> Result<Entries<T>, StoreError> {
+    let mut entries = Entries::default();
     for id in ids {
         match read(folder, id)? {
-            Some(Ok(value)) => found.whole.push((id.clone(), of(id, value))),
-            Some(Err(damaged)) => found.damaged.push(damaged),
+            Some(Ok(content)) => entries.whole.push((id.clone(), value(id, content))),
+            Some(Err(damaged)) => entries.damaged.push(damaged),
             None => {}
         }
     }
-    Ok(found)
+    Ok(entries)
 }
 
 fn not_a_store(root: &Path, expected: &'static str) -> StoreError {
@@ -511,7 +515,7 @@ fn not_a_store(root: &Path, expected: &'static str) -> StoreError {
     }
 }
 
-/// Whether a folder without a head has files that are not a store's: another process may be making it a store.
+/// True if a folder without a head has files that are not a store's: another process may be making it a store.
 fn holds_something_else(root: &Folder) -> Result<bool, StoreError> {
     let names = root.names();
     let names = names.map_err(StoreError::io("read", root.path()))?;
@@ -523,13 +527,13 @@ fn holds_something_else(root: &Folder) -> Result<bool, StoreError> {
     Ok(!names.iter().all(is_own))
 }
 
-/// What [`HEAD`] holds.
+/// Content of [`HEAD`].
 #[derive(Deserialize)]
 struct Head {
     schema: String,
 }
 
-/// Whether there is a head; one that is there has to say what this version writes.
+/// True if there is a head; it has to be of this version.
 fn has_head(root: &Folder) -> Result<bool, StoreError> {
     let path = root.path().join(HEAD);
     let bytes = match root.read(HEAD, MOST_OF_HEAD) {
@@ -561,13 +565,13 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
 fn read<T: for<'de> Deserialize<'de>>(
     folder: &Folder,
     id: &JobId,
-) -> Result<Option<Result<T, Damaged>>, StoreError> {
+) -> Result<Option<Result<T, DamagedFile>>, StoreError> {
     let path = folder.path().join(name(id));
     let bytes = match folder.read(name(id), MOST_OF_BILL) {
         Err(error) if error.is_absent() => return Ok(None),
         bytes => bytes.map_err(StoreError::unreadable("read", &path))?,
     };
-    let value = from_json(&bytes).map_err(|error| Damaged {
+    let value = from_json(&bytes).map_err(|error| DamagedFile {
         path,
         problem: error.to_string(),
     });

@@ -1,4 +1,5 @@
-//! Skipped tests, reported as `skipped: TEST: REASON` where CI counts them.
+//! Helpers that tests of several crates share; above all skipped tests, reported as `skipped: TEST: REASON` where CI
+//! counts them.
 //!
 //! libtest has no outcome between passed and failed, and captures what a passing test prints with `eprintln!`. Its
 //! capture covers the print macros only (`std::io::set_output_capture`), so a line written to [`std::io::stderr`]
@@ -6,11 +7,17 @@
 
 #![forbid(unsafe_code)]
 
+mod strays;
+
 use std::env;
 use std::fmt::Display;
+use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
+
+pub use strays::{become_subreaper, strays};
 
 /// Reports the running test as skipped, and returns from it.
 ///
@@ -45,10 +52,10 @@ pub fn skipped_test(test: &str, reason: impl Display) {
     let _closed = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Why a test that starts its own program again, or asks /proc about it, cannot be run: the program is of another processor,
-/// and runs below an emulator (qemu-user) that the kernel does not know of.
+/// Reason to skip a test that starts its own program again, or asks /proc about it: the program is for another
+/// processor, and runs below an emulator (qemu-user) that the kernel does not know of.
 pub fn emulated() -> Option<&'static str> {
-    /// What a child of posix_spawn(3) exits with that could not become the program: below qemu-user its errno is lost.
+    /// Exit code of a child of posix_spawn(3) that could not become the program: below qemu-user its errno is lost.
     const NOT_STARTED: i32 = 127;
     let program = env::current_exe().ok()?;
     let code = Command::new(program)
@@ -59,6 +66,22 @@ pub fn emulated() -> Option<&'static str> {
         .code();
     (code == Some(NOT_STARTED))
         .then_some("this program runs below an emulator, and the kernel cannot start it")
+}
+
+/// Sorted names of the entries of a folder.
+///
+/// # Panics
+/// A folder that cannot be read, or a name that is not UTF-8.
+#[must_use]
+pub fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a readable folder");
+    let name = |entry: std::io::Result<fs::DirEntry>| {
+        let name = entry.expect("a readable entry").file_name();
+        name.into_string().expect("a name in UTF-8")
+    };
+    let mut names: Vec<_> = entries.map(name).collect();
+    names.sort();
+    names
 }
 
 /// One line, so that counting lines counts tests.

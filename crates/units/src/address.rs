@@ -73,7 +73,7 @@ impl MachineAddress {
         Mfn(self.0 >> PAGE_SHIFT)
     }
 
-    /// Where the byte is in its frame, from 0 to 4095.
+    /// Offset in the frame, from 0 to 4095.
     #[must_use]
     pub const fn offset(self) -> u64 {
         self.0 & OFFSET_MASK
@@ -81,7 +81,7 @@ impl MachineAddress {
 }
 
 impl VirtualAddress {
-    /// Where the byte is in its page, from 0 to 4095.
+    /// Offset in the page, from 0 to 4095.
     #[must_use]
     pub const fn offset(self) -> u64 {
         self.0 & OFFSET_MASK

@@ -61,7 +61,7 @@ pub const fn most_memory(bytes: usize) -> usize {
         .saturating_add(MEMORY_OF_ANY_FILE)
 }
 
-/// What a reader may still keep of a file.
+/// Memory that a reader may still use for a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     left: usize,
@@ -96,7 +96,7 @@ impl Budget {
         }
     }
 
-    /// How many of so many bytes each would fit.
+    /// Number of items of this size that would fit.
     #[must_use]
     pub const fn fits(self, memory: usize) -> usize {
         self.left / memory
@@ -122,7 +122,7 @@ pub const fn in_tree<K, V>() -> usize {
 
 /// Memory of a B-tree's first node, which has space for eleven entries.
 #[must_use]
-pub const fn of_tree<K, V>() -> usize {
+pub const fn first_tree_node<K, V>() -> usize {
     16 + 11 * (size_of::<K>() + size_of::<V>())
 }
 

@@ -1,10 +1,9 @@
-"""Reads, plots, compares and sweeps the bills of pagetoll: what each page of memory costs a virtual machine.
+"""Reads, compares and sweeps the bills of pagetoll: what each page of memory costs a virtual machine.
 
-``read`` gives a ``Bill``, or the ``Bills`` of a folder or store; ``bill``, ``diff`` and ``sweep`` run the program;
-``plot`` draws. No bill is computed here: that is the program's work.
+``read`` gives a ``Bill``, or the ``Bills`` of a folder or store; ``bill``, ``diff`` and ``sweep`` run the program.
+No bill is computed here: that is the program's work.
 """
 
-from pagetoll import plot
 from pagetoll.bills import Bill, Check, Provenance, Row, RowKey, Toll
 from pagetoll.commands import bill, diff, sweep
 from pagetoll.comparison import Change, Diff, Finding
@@ -33,7 +32,6 @@ __all__ = [
     "assert_no_regression",
     "bill",
     "diff",
-    "plot",
     "read",
     "sweep",
 ]

@@ -29,23 +29,19 @@ class RowKey(NamedTuple):
     readers: int | None
     ring: int | None
 
-    def without(self, *axes: str) -> RowKey:
-        """The key without those axes."""
-        unset = RowKey("", "", 1, "", None, None, None, None, None)
-        return RowKey._make(getattr(unset if name in axes else self, name) for name in self._fields)
-
     def __str__(self) -> str:
         """The axes that are set, as the program writes them: ``clear preserve-ad, batch 32, xen-pv-dom0``."""
         parts = [
             f"{self.operation} {self.mechanism}",
             self.folio,
-            f"batch {self.batch}" if self.batch > 1 else None,
+            None if self.batch == 1 else f"batch {self.batch}",
             None if self.vcpus is None else f"{self.vcpus} vCPUs",
             None if self.readers is None else f"{self.readers} readers",
+            None if self.ring is None else f"ring {self.ring}",
             self.system,
             self.kernel,
         ]
-        return ", ".join(part for part in parts if part)
+        return ", ".join(part for part in parts if part is not None)
 
 
 class Keyed:

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from pagetoll.bills import Bill, Interval, Layout, PublishedRate, Row, RowKey
+from pagetoll.bills import Bill, Profile, Row, RowKey
 from pagetoll.errors import PackageMissing
+from pagetoll.record import Record
 
 if TYPE_CHECKING:
     import pandas
@@ -35,12 +36,22 @@ Line = dict[str, Any]
 AT_A_TIME = 1000
 """Bills that are held at once."""
 
-_WHOLE = ("row", "batch", "vcpus", "readers", "ring", "pages", "checks_failed")
-_NESTED = {
-    name: tuple(field.name for field in fields(cls) if field.name != "extra")
-    for name, cls in (("layout", Layout), ("interval", Interval), ("published", PublishedRate))
-}
-_LISTS = ("tolls", "checks", "profile", "folios", "crossings", "extra")
+_FLOATS = tuple[float, ...]
+
+
+def _columns(record: type[Record], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The columns of a record's fields and of those of records in it, each with the type of its values."""
+    for name, hint in get_type_hints(record).items():
+        kind = get_args(hint)[0] if get_origin(hint) is UnionType else hint
+        if kind in (int, float, bool, str, _FLOATS):
+            yield prefix + name, kind
+        elif isinstance(kind, type) and issubclass(kind, Record) and kind is not Profile:
+            yield from _columns(kind, f"{name}.")
+
+
+_OF_BILL = ("route", "backend", "unit", "evidence", "when", "pagetoll")
+_OF_ROW = dict(_columns(Row))
+_KINDS = dict.fromkeys(("bill", "name", *_OF_BILL), str) | {"row": int, "checks_failed": int, **_OF_ROW}
 
 
 def rows(bills: Named) -> pyarrow.Table:
@@ -71,9 +82,6 @@ def to_pandas(table: pyarrow.Table) -> pandas.DataFrame:
     return table.to_pandas()
 
 
-_OF_BILL = ("route", "backend", "unit", "evidence", "when", "pagetoll")
-
-
 def _row_lines(name: str, bill: Bill) -> Iterator[Line]:
     of_bill = _of_bill(name, bill)
     for number, row in enumerate(bill.rows):
@@ -89,14 +97,12 @@ def _of_bill(name: str, bill: Bill) -> Line:
 
 def _of_row(row: Row) -> Line:
     line: Line = {}
-    for name in Row.__dataclass_fields__:
-        value = getattr(row, name)
-        if value is None:
-            continue
-        if name in _NESTED:
-            line |= {f"{name}.{inner}": getattr(value, inner) for inner in _NESTED[name]}
-        elif name not in _LISTS:
-            line[name] = value
+    for column in _OF_ROW:
+        outer, _, name = column.rpartition(".")
+        record = getattr(row, outer) if outer else row
+        value = getattr(record, name, None)
+        if value is not None or (outer and record):
+            line[column] = value
     line["checks_failed"] = sum(check.verdict == "fail" for check in row.checks)
     return line | {f"crossings.{kind}": count for kind, count in row.crossings.items()}
 
@@ -147,7 +153,7 @@ def _table(bills: Named, lines: Callable[[str, Bill], Iterator[Line]], least: li
         import pyarrow
     except ImportError:
         raise PackageMissing("pyarrow", "arrow") from None
-    pieces = [pyarrow.table({name: pyarrow.array([], _type(name, ())) for name in least})]
+    pieces = [pyarrow.table({name: pyarrow.array([], _type(name)) for name in least})]
     bills = iter(bills)
     while some := list(islice(bills, AT_A_TIME)):
         pieces.append(_piece(line for name, bill in some for line in lines(name, bill)))
@@ -168,25 +174,16 @@ def _piece(lines: Iterable[Line]) -> pyarrow.Table:
         count += 1
     for column in columns.values():
         column += [None] * (count - len(column))
-    return pyarrow.table({name: pyarrow.array(values, _type(name, values)) for name, values in columns.items()})
+    return pyarrow.table({name: pyarrow.array(values, _type(name)) for name, values in columns.items()})
 
 
-def _type(name: str, values: Iterable[Any]) -> Any:
+def _type(name: str) -> Any:
     """A column's type: of all pieces the same, whatever is absent in one of them."""
     import pyarrow
 
     if name == "when":
         return pyarrow.timestamp("s", tz="UTC")
-    if name == "runs":
-        return pyarrow.list_(pyarrow.float64())
-    if name in _WHOLE or name.startswith("layout."):
-        return pyarrow.int64()
-    if name in ("smp_safe", "published.fitted"):
-        return pyarrow.bool_()
-    if name in _TEXTS or name.startswith(("stack.", "option.")):
-        return pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
-    return pyarrow.float64()
-
-
-_TEXTS = {"bill", "name", *_OF_BILL, "operation", "mechanism", "role", "system", "kernel", "folio"}
-_TEXTS |= {"placement", "unavailable"}
+    kind = str if name.startswith(("stack.", "option.")) else _KINDS.get(name, float)
+    arrow = {int: pyarrow.int64(), bool: pyarrow.bool_(), _FLOATS: pyarrow.list_(pyarrow.float64())}
+    arrow[str] = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+    return arrow.get(kind, pyarrow.float64())

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct Kernel(pub String);
 
 impl Kernel {
-    /// Its version, where the release begins with one.
+    /// Version, if the release begins with one.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         self.0.parse().ok()

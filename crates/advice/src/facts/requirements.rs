@@ -1,4 +1,4 @@
-//! What a rule requires of a machine.
+//! Requirements of a rule on a machine.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::kernel::Range;
 use super::{Facts, KvmMode, ThpMode, XenGuest};
 
-/// What a machine has to be; where several are named, one of them.
+/// Required properties; where several values are listed, one of them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Requirements {
@@ -23,7 +23,7 @@ pub struct Requirements {
 
 /// A requirement, and whether it is met; `None` where that is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Checked {
+pub(crate) struct RequirementCheck {
     pub(crate) what: String,
     pub(crate) is_met: Option<bool>,
 }
@@ -36,9 +36,9 @@ impl Requirements {
         checks.map(|checked| checked.what).collect()
     }
 
-    pub(crate) fn check(&self, facts: &Facts) -> Vec<Checked> {
+    pub(crate) fn check(&self, facts: &Facts) -> Vec<RequirementCheck> {
         let version = facts.kernel.as_ref().and_then(|kernel| kernel.version());
-        let kernel = self.kernel.map(|range| Checked {
+        let kernel = self.kernel.map(|range| RequirementCheck {
             what: range.to_string(),
             is_met: version.map(|version| range.has(version)),
         });
@@ -61,18 +61,18 @@ fn one_of<T: Copy + PartialEq + Debug>(
     name: &str,
     accepted: &[T],
     found: Option<T>,
-) -> Option<Checked> {
+) -> Option<RequirementCheck> {
     let names: Vec<_> = accepted.iter().map(|one| format!("{one:?}")).collect();
-    (!accepted.is_empty()).then(|| Checked {
+    (!accepted.is_empty()).then(|| RequirementCheck {
         what: format!("{name}: {}", names.join(" or ").to_lowercase()),
         is_met: found.map(|found| accepted.contains(&found)),
     })
 }
 
-fn whether(what: &str, required: Option<bool>, found: Option<bool>) -> Option<Checked> {
+fn whether(what: &str, required: Option<bool>, found: Option<bool>) -> Option<RequirementCheck> {
     let required = required?;
     let not = if required { "" } else { "not: " };
-    Some(Checked {
+    Some(RequirementCheck {
         what: format!("{not}{what}"),
         is_met: found.map(|found| found == required),
     })

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Unreadable, kind, open_at, read_all};
+use super::{ReadError, kind, open_at, read_all};
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
@@ -26,16 +26,16 @@ impl Folder {
     /// Opens a folder that the user named, through a link where it is one.
     ///
     /// # Errors
-    /// [`Unreadable::NotAFolder`], [`Unreadable::Io`].
-    pub fn open(path: &Path) -> Result<Self, Unreadable> {
+    /// [`ReadError::NotAFolder`], [`ReadError::Io`].
+    pub fn open(path: &Path) -> Result<Self, ReadError> {
         Self::open_at(CWD, path, OFlags::empty(), path.to_owned())
     }
 
     /// Opens a folder in this one.
     ///
     /// # Errors
-    /// [`Unreadable::NotAFolder`], also of a link; [`Unreadable::Io`].
-    pub fn folder(&self, name: impl AsRef<Path>) -> Result<Self, Unreadable> {
+    /// [`ReadError::NotAFolder`], also of a link; [`ReadError::Io`].
+    pub fn folder(&self, name: impl AsRef<Path>) -> Result<Self, ReadError> {
         let name = name.as_ref();
         Self::open_at(self, name, OFlags::NOFOLLOW, self.path.join(name))
     }
@@ -43,16 +43,16 @@ impl Folder {
     /// Opens a regular file in this folder, or makes one with [`OFlags::CREATE`].
     ///
     /// # Errors
-    /// [`Unreadable::NotRegular`], also of a link; [`Unreadable::Io`].
-    pub fn file(&self, name: impl AsRef<Path>, access: OFlags) -> Result<File, Unreadable> {
+    /// [`ReadError::NotRegular`], also of a link; [`ReadError::Io`].
+    pub fn file(&self, name: impl AsRef<Path>, access: OFlags) -> Result<File, ReadError> {
         open_at(self, name.as_ref(), access | OFlags::NOFOLLOW)
     }
 
     /// The bytes of a regular file of at most `limit` bytes in this folder.
     ///
     /// # Errors
-    /// [`Unreadable::NotRegular`], also of a link; [`Unreadable::TooLarge`], [`Unreadable::Io`].
-    pub fn read(&self, name: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>, Unreadable> {
+    /// [`ReadError::NotRegular`], also of a link; [`ReadError::TooLarge`], [`ReadError::Io`].
+    pub fn read(&self, name: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>, ReadError> {
         read_all(self.file(name, OFlags::RDONLY)?, limit)
     }
 
@@ -70,7 +70,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// Where it was when it was opened, for messages.
+    /// Path when it was opened, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -81,13 +81,13 @@ impl Folder {
         name: &Path,
         links: OFlags,
         path: PathBuf,
-    ) -> Result<Self, Unreadable> {
+    ) -> Result<Self, ReadError> {
         match rustix::fs::openat(&at, name, FOLDER | links, Mode::empty()) {
             Ok(descriptor) => Ok(Self { path, descriptor }),
             Err(Errno::NOTDIR | Errno::LOOP) => {
                 let found = rustix::fs::statat(&at, name, AtFlags::SYMLINK_NOFOLLOW)?;
                 let found = FileType::from_raw_mode(found.st_mode);
-                Err(Unreadable::NotAFolder(kind(found)))
+                Err(ReadError::NotAFolder(kind(found)))
             }
             Err(errno) => Err(errno.into()),
         }
@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    fn refusal<T: std::fmt::Debug>(result: Result<T, Unreadable>) -> String {
+    fn refusal<T: std::fmt::Debug>(result: Result<T, ReadError>) -> String {
         result.unwrap_err().to_string()
     }
 

@@ -117,7 +117,7 @@ fn the_same_line_twice_is_refused() {
     let error = serde_json::from_value::<Bill>(json)
         .unwrap_err()
         .to_string();
-    assert!(error.contains("is there twice"), "{error}");
+    assert!(error.contains("duplicate row"), "{error}");
 }
 
 #[test]

@@ -1,218 +1,83 @@
-//! Which option of an order applies to which route on which backend: the one table that help, refusals and provenance
-//! follow.
+//! Options of `pagetoll bill`: each is declared once, in a `*Spec` of [`spec`](super::spec), with its flag, its help and
+//! the backends and routes that it applies to. Arguments, help, refusals and provenance follow.
+
+use std::fmt;
 
 use thiserror::Error;
 
+use super::spec;
 use crate::kinds::Backend;
-use crate::names::names;
-use crate::route::{Mechanism, Route};
+use crate::route::Route;
 
-names! {
-    /// An option of `pagetoll bill`, by its flag.
-    pub enum Opt as "option" {
-        /// Pages, or operations, of each row.
-        Pages = "--pages",
-        /// Pages taken at once.
-        Batch = "--batch",
-        /// Which mechanisms.
-        Mechanism = "--mechanism",
-        /// Independent repetitions.
-        Runs = "--runs",
-        /// vCPUs at once.
-        Vcpus = "--vcpus",
-        /// Threads that read faults.
-        Readers = "--readers",
-        /// How readers wait.
-        Wait = "--wait",
-        /// One userfaultfd, or one for each vCPU.
-        Userfaultfds = "--userfaultfds",
-        /// Missing or minor faults.
-        Faults = "--faults",
-        /// What the guest's memory is made of.
-        Memory = "--memory",
-        /// What the guest does with a page.
-        Access = "--access",
-        /// In which order the guest touches its pages.
-        Order = "--order",
-        /// The privilege level of the guest's workload.
-        Ring = "--ring",
-        /// Where threads run.
-        Pin = "--pin",
-        /// The kernel's own test beside.
-        CompareSelftest = "--compare-selftest",
-        /// The cost table.
-        Costs = "--costs",
-        /// Samples of the cost table's spread.
-        Samples = "--samples",
-        /// Where random sequences begin.
-        Seed = "--seed",
-        /// One difference from the real system.
-        WhatIf = "--what-if",
-        /// Who paid what and when.
-        Timeline = "--timeline",
-        /// Which figures of the cost table dominate.
-        Sensitivity = "--sensitivity",
-        /// Shapes of memory.
-        Folio = "--folio",
-        /// Itemise by function.
-        Trace = "--trace",
-        /// What memory is mapped in.
-        Iommu = "--iommu",
-        /// The processor of the machines.
-        Arch = "--arch",
-        /// How KVM uses exception levels.
-        KvmMode = "--kvm-mode",
-        /// Kernels to boot.
-        Kernel = "--kernel",
-        /// Where modules are built for a kernel file.
-        Headers = "--headers",
-        /// Modules of a kernel file.
-        Modules = "--modules",
-        /// The hypervisor to boot.
-        Xen = "--xen",
-        /// Look packages up anew.
-        Refresh = "--refresh",
-        /// Itemise by function, of all that is executed.
-        Profile = "--profile",
-        /// Draw who called what.
-        Flamegraph = "--flamegraph",
-        /// Count anew.
-        Fresh = "--fresh",
-        /// Boot every guest.
-        Cold = "--cold",
-        /// Keep consoles and traces.
-        KeepLogs = "--keep-logs",
-        /// A probe module that was built elsewhere.
-        Probe = "--probe",
-        /// Whose DMA memory is mapped for.
-        Device = "--device",
-        /// Take the device from its driver.
-        Bind = "--bind",
-        /// Whose memory is mapped and unmapped.
-        Domain = "--domain",
-        /// Say what would be done to this host.
-        DryRun = "--dry-run",
-        /// Give a boot up after this long without a report.
-        Timeout = "--timeout",
-    }
-}
-
-/// An option that was given where it does not apply.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{option}: does not apply to route {route} on {backend}; {}", places(*.option, *.route))]
-pub struct NotApplicable {
-    /// The option as it is spelt on the command line.
-    pub option: Opt,
-    /// The route that was ordered.
-    pub route: Route,
-    /// The backend that it would run on.
-    pub backend: Backend,
-}
-
-/// Where else the option applies: on other backends of the same route, else on other routes.
-fn places(option: Opt, route: Route) -> String {
-    let of_route = option.backends(route);
-    if !of_route.is_empty() {
-        return format!("expected it with --on {}", listed(of_route));
-    }
-    let routes = Route::ALL.iter().filter(|route| option.applies_to(**route));
-    format!("expected it with route {}", listed(routes))
-}
-
-fn listed<T: ToString>(names: impl IntoIterator<Item = T>) -> String {
-    let names: Vec<_> = names.into_iter().map(|name| name.to_string()).collect();
-    names.join(", ")
-}
-
-/// Checks options that were given against the table.
+/// Declares a part of a [`Spec`](super::Spec) and its options.
 ///
-/// # Errors
-pub fn check(
-    given: impl IntoIterator<Item = Opt>,
-    route: Route,
-    backend: Backend,
-) -> Result<(), NotApplicable> {
-    let mut given = given.into_iter();
-    match given.find(|option| !option.applies(route, backend)) {
-        Some(option) => Err(NotApplicable {
-            option,
-            route,
-            backend,
-        }),
-        None => Ok(()),
-    }
+/// `pub FIELD: TYPE = "FLAG" on PATTERN` is an option; its doc comment is its help, the attribute `#[arg(...)]` is clap's, and
+/// the pattern matches pairs of [`Backend`] and [`Route`]. What follows `..` is no option.
+macro_rules! options {
+    (
+        $(#[$meta:meta])*
+        pub struct $Spec:ident {
+            $(
+                $(#[doc = $help:literal])+
+                $(#[arg($($arg:tt)+)])?
+                pub $field:ident: $Type:ty = $flag:literal on $applies:pat $(if $guard:expr)?,
+            )+
+            $(.. $($rest:tt)+)?
+        }
+    ) => {
+        #[cfg_attr(feature = "clap", derive(clap::Args))]
+        $(#[$meta])*
+        pub struct $Spec {
+            $(
+                $(#[doc = $help])+
+                #[cfg_attr(feature = "clap", arg(id = $flag, long = $flag $(, $($arg)+)?))]
+                pub $field: $Type,
+            )+
+            $($($rest)+)?
+        }
+
+        impl $Spec {
+            /// Options of this part of an order.
+            pub(super) const OPTIONS: &'static [$crate::order::Opt] = &[
+                $($crate::order::Opt {
+                    name: $flag,
+                    applies: |backend, route| matches!((backend, route), $applies $(if $guard)?),
+                }),+
+            ];
+        }
+    };
+}
+
+pub(super) use options;
+
+/// An option of `pagetoll bill`.
+#[derive(Clone, Copy, Debug)]
+pub struct Opt {
+    /// Flag without its hyphens: `keep-logs`.
+    pub name: &'static str,
+    /// Predicate on a backend that runs the route.
+    pub(super) applies: fn(Backend, Route) -> bool,
 }
 
 impl Opt {
-    /// Whether the option says anything about this route on this backend.
+    /// Every option, by the part of the order that it belongs to.
+    pub fn all() -> impl Iterator<Item = Self> {
+        spec::PARTS.iter().copied().flatten().copied()
+    }
+
+    /// Option with this flag.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        Self::all().find(|option| option.name == name)
+    }
+
+    /// Tests for an effect on this route on this backend.
     #[must_use]
     pub fn applies(self, route: Route, backend: Backend) -> bool {
-        use Backend::{Lab, Live, Sim};
-        if route.mechanisms_on(backend).next().is_none() {
-            return false;
-        }
-        match self {
-            Self::Pages | Self::Mechanism => true,
-            Self::Batch => route.mechanisms_on(backend).any(Mechanism::is_batched),
-            Self::Runs => backend != Sim,
-            Self::Vcpus | Self::Readers | Self::Pin => route == Route::Demand && backend != Lab,
-            Self::Wait
-            | Self::Userfaultfds
-            | Self::Faults
-            | Self::Memory
-            | Self::Access
-            | Self::Order
-            | Self::Ring
-            | Self::CompareSelftest => route == Route::Demand && backend == Live,
-            Self::Seed => backend == Sim || (route == Route::Demand && backend == Live),
-            Self::Costs | Self::Samples => backend == Sim,
-            Self::WhatIf => backend == Sim && matches!(route, Route::Flush | Route::Demand),
-            Self::Timeline => backend == Sim && route == Route::Flush,
-            Self::Sensitivity => backend == Sim && route == Route::Demand,
-            Self::Folio => route == Route::Pin,
-            Self::Trace | Self::Iommu => backend == Lab && route == Route::Pin,
-            Self::Arch => backend == Lab && !has_dom0(route),
-            Self::KvmMode => backend == Lab && route == Route::Demand,
-            Self::Kernel
-            | Self::Modules
-            | Self::Refresh
-            | Self::Fresh
-            | Self::Cold
-            | Self::KeepLogs
-            | Self::Profile
-            | Self::Flamegraph
-            | Self::Timeout => backend == Lab,
-            Self::Headers | Self::Xen => backend == Lab && has_dom0(route),
-            Self::Probe => backend == Live && has_dom0(route),
-            Self::DryRun => backend == Live && (has_dom0(route) || route == Route::Pin),
-            Self::Device | Self::Bind => backend == Live && route == Route::Pin,
-            Self::Domain => backend == Live && route == Route::Unmap,
-        }
+        route.mechanisms_on(backend).next().is_some() && (self.applies)(backend, route)
     }
 
-    /// Whether the option is said without a value.
-    #[must_use]
-    pub const fn is_flag(self) -> bool {
-        matches!(
-            self,
-            Self::Sensitivity
-                | Self::Refresh
-                | Self::Profile
-                | Self::Fresh
-                | Self::Cold
-                | Self::Trace
-                | Self::Bind
-                | Self::DryRun
-        )
-    }
-
-    /// Whether the option applies to the route on any backend.
-    #[must_use]
-    pub fn applies_to(self, route: Route) -> bool {
-        !self.backends(route).is_empty()
-    }
-
-    /// The backends on which the option applies to the route.
+    /// Backends on which the option applies to the route.
     #[must_use]
     pub fn backends(self, route: Route) -> Vec<Backend> {
         let all = Backend::ALL.iter().copied();
@@ -221,11 +86,84 @@ impl Opt {
     }
 }
 
-/// Whether a Xen PV guest is billed.
-const fn has_dom0(route: Route) -> bool {
-    match route {
-        Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush => true,
-        Route::Pin | Route::Demand => false,
+impl PartialEq for Opt {
+    /// Flags are unique.
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Opt {}
+
+impl fmt::Display for Opt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--{}", self.name)
+    }
+}
+
+/// Options that were given where they do not apply: a line for each place where some of them do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}", self.lines().join("\n"))]
+pub struct NotApplicable {
+    /// The options, at least one.
+    pub options: Vec<Opt>,
+    /// The route that was ordered.
+    pub route: Route,
+    /// The backend that it would run on.
+    pub backend: Backend,
+}
+
+impl NotApplicable {
+    fn lines(&self) -> Vec<String> {
+        let Self { route, backend, .. } = self;
+        let mut lines: Vec<(String, Vec<Opt>)> = Vec::new();
+        for &option in &self.options {
+            let remedy = remedy(option, *route);
+            match lines.iter_mut().find(|line| line.0 == remedy) {
+                Some((_, options)) => options.push(option),
+                None => lines.push((remedy, vec![option])),
+            }
+        }
+        let lines = lines.into_iter().map(|(remedy, options)| {
+            let options = listed(options, ", ");
+            format!("{options}: not supported by {route} on {backend}; {remedy}")
+        });
+        lines.collect()
+    }
+}
+
+/// Other backends of the same route that support the option, or else the routes that it is for.
+fn remedy(option: Opt, route: Route) -> String {
+    let backends = option.backends(route);
+    if !backends.is_empty() {
+        return format!("use --on {}", listed(backends, " or "));
+    }
+    let routes = Route::ALL.iter().copied();
+    let routes = routes.filter(|&route| !option.backends(route).is_empty());
+    format!("only by {}", listed(routes, ", "))
+}
+
+fn listed<T: ToString>(names: impl IntoIterator<Item = T>, separator: &str) -> String {
+    let names: Vec<_> = names.into_iter().map(|name| name.to_string()).collect();
+    names.join(separator)
+}
+
+/// Checks that options apply to a route on a backend.
+///
+/// # Errors
+/// All that do not.
+pub fn check(given: &[Opt], route: Route, backend: Backend) -> Result<(), NotApplicable> {
+    let all = given.iter().copied();
+    let options: Vec<_> = all
+        .filter(|option| !option.applies(route, backend))
+        .collect();
+    match options.is_empty() {
+        true => Ok(()),
+        false => Err(NotApplicable {
+            options,
+            route,
+            backend,
+        }),
     }
 }
 
@@ -233,37 +171,66 @@ const fn has_dom0(route: Route) -> bool {
 mod tests {
     use super::*;
 
+    fn option(name: &str) -> Opt {
+        Opt::find(name).unwrap()
+    }
+
     #[test]
-    fn every_option_applies_somewhere_and_not_everywhere_but_two() {
-        let has = |route: &Route| {
+    fn every_option_applies_somewhere_and_only_two_do_everywhere() {
+        let backends = |route: &Route| {
             let all = Backend::ALL.iter();
             all.filter(|backend| route.mechanisms_on(**backend).next().is_some())
                 .count()
         };
-        let billable: usize = Route::ALL.iter().map(has).sum();
-        for &option in Opt::ALL {
+        let billable: usize = Route::ALL.iter().map(backends).sum();
+        for option in Opt::all() {
             let places = Route::ALL
                 .iter()
                 .flat_map(|route| option.backends(*route))
                 .count();
             assert!(places > 0, "{option}");
-            let everywhere = matches!(option, Opt::Pages | Opt::Mechanism);
+            let everywhere = ["pages", "mechanism"].contains(&option.name);
             assert_eq!(places == billable, everywhere, "{option}: {places}");
         }
     }
 
     #[test]
-    fn a_refusal_names_where_the_option_applies() {
-        let refused =
-            |option, route, backend| check([option], route, backend).unwrap_err().to_string();
+    fn flags_are_unique() {
+        for option in Opt::all() {
+            let same = Opt::all().filter(|other| *other == option);
+            assert_eq!(same.count(), 1, "{option}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_every_option_and_where_it_applies() {
+        let refused = |options: &[&str], route, backend| {
+            let options: Vec<_> = options.iter().copied().map(option).collect();
+            check(&options, route, backend).unwrap_err().to_string()
+        };
         assert_eq!(
-            refused(Opt::Kernel, Route::Unmap, Backend::Sim),
-            "--kernel: does not apply to route unmap on sim; expected it with --on lab"
+            refused(&["kernel"], Route::Unmap, Backend::Sim),
+            "--kernel: not supported by unmap on sim; use --on lab"
         );
         assert_eq!(
-            refused(Opt::Folio, Route::Unmap, Backend::Lab),
-            "--folio: does not apply to route unmap on lab; expected it with route pin"
+            refused(&["folio"], Route::Unmap, Backend::Lab),
+            "--folio: not supported by unmap on lab; only by pin"
         );
-        assert!(check([Opt::Pages, Opt::Costs], Route::Unmap, Backend::Sim).is_ok());
+        assert_eq!(
+            refused(
+                &["memory", "folio", "pages", "runs", "order"],
+                Route::Demand,
+                Backend::Sim
+            ),
+            "--memory, --order: not supported by demand on sim; use --on live\n\
+             --folio: not supported by demand on sim; only by pin\n\
+             --runs: not supported by demand on sim; use --on lab or live"
+        );
+    }
+
+    #[test]
+    fn options_that_apply_are_accepted() {
+        let given = [option("pages"), option("costs")];
+        assert_eq!(check(&given, Route::Unmap, Backend::Sim), Ok(()));
     }
 }

@@ -1,18 +1,21 @@
-//! What was ordered, as it was said: plain data that every backend resolves with its own defaults and limits.
+//! An order as it was said: plain data, whose defaults and limits are its backend's.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use pagetoll_units::Pages;
 
+use crate::kinds::Backend::{Lab, Live, Sim};
 use crate::kinds::{Arch, Backend};
 use crate::names::names;
+use crate::order::options::options;
 use crate::order::{Limits, Opt, Order, OrderError};
 use crate::route::Route;
+use crate::route::Route::{Demand, Flush, Pin, Unmap};
 use crate::row::Folio;
 
 names! {
-    /// How readers of a userfaultfd wait for faults.
+    /// System call by which readers of a userfaultfd wait for faults.
     pub enum Waiting as "--wait" {
         /// poll(2)
         Poll,
@@ -22,7 +25,7 @@ names! {
 }
 
 names! {
-    /// How many userfaultfds there are.
+    /// Number of userfaultfds.
     pub enum Sharing as "--userfaultfds" {
         /// One for all memory
         One,
@@ -32,7 +35,7 @@ names! {
 }
 
 names! {
-    /// Which faults a userfaultfd resolves.
+    /// Kind of faults that a userfaultfd resolves.
     pub enum Faults as "--faults" {
         /// Resolved by UFFDIO_COPY
         Missing,
@@ -42,7 +45,7 @@ names! {
 }
 
 names! {
-    /// What a guest's memory is made of.
+    /// Backing of a guest's memory.
     pub enum MemoryKind as "--memory" {
         /// Private anonymous pages of 4 KiB
         Anonymous,
@@ -58,11 +61,11 @@ names! {
 }
 
 names! {
-    /// What a guest does with a page.
+    /// Access of a guest to each page.
     pub enum Access as "--access" {
-        /// Reads a word of each page
+        /// Read a word of each page
         Read,
-        /// Writes a word of each page
+        /// Write a word of each page
         Write,
         /// Either, by the seed
         Mixed,
@@ -70,7 +73,7 @@ names! {
 }
 
 names! {
-    /// In which order a guest touches its pages.
+    /// Order in which a guest touches its pages.
     pub enum Sequence as "--order" {
         /// One after another
         Sequential,
@@ -90,7 +93,7 @@ names! {
 }
 
 names! {
-    /// Where threads run.
+    /// CPUs that threads are pinned to.
     pub enum Placement as "--pin" {
         /// Anywhere
         Anywhere = "none",
@@ -132,7 +135,7 @@ names! {
 }
 
 names! {
-    /// How KVM uses the exception levels of arm64: `kvm-arm.mode` of the kernel.
+    /// Use of arm64's exception levels by KVM: `kvm-arm.mode` of the kernel.
     pub enum KvmMode as "--kvm-mode" {
         /// The kernel runs at EL2
         Vhe,
@@ -142,7 +145,7 @@ names! {
 }
 
 impl Iommu {
-    /// What the stack of a bill says.
+    /// Its name in the stack of a bill.
     #[must_use]
     pub const fn described(self) -> &'static str {
         match self {
@@ -153,7 +156,7 @@ impl Iommu {
         }
     }
 
-    /// The processor of the machines that have it.
+    /// Processor of the machines that have it.
     #[must_use]
     pub const fn arch(self) -> Arch {
         match self {
@@ -162,7 +165,7 @@ impl Iommu {
         }
     }
 
-    /// The one that machines have where an order does not say.
+    /// The IOMMU of machines where an order names none.
     #[must_use]
     pub const fn default_of(arch: Arch) -> Self {
         match arch {
@@ -172,7 +175,7 @@ impl Iommu {
     }
 }
 
-/// Whether something optional is wanted.
+/// An optional part of an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
     /// The option was given.
@@ -182,124 +185,222 @@ pub enum Wanted {
     No,
 }
 
-/// Options of the demand route.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DemandSpec {
-    /// Numbers of vCPUs; a row for each.
-    pub vcpus: Option<Vec<u32>>,
-    /// Threads that read faults.
-    pub readers: Option<u32>,
-    /// How readers wait for faults.
-    pub waiting: Option<Waiting>,
-    /// How many userfaultfds there are.
-    pub sharing: Option<Sharing>,
-    /// Faults that userfaultfds resolve.
-    pub faults: Option<Faults>,
-    /// Backing of the guest's memory.
-    pub memory: Option<MemoryKind>,
-    /// What the guest does with a page.
-    pub access: Option<Access>,
-    /// Order in which the guest touches its pages.
-    pub sequence: Option<Sequence>,
-    /// Privilege level of the guest's workload.
-    pub ring: Option<Ring>,
-    /// CPUs that vCPUs and readers are bound to.
-    pub placement: Option<Placement>,
-    /// The kernel's own `demand_paging_test`, to be run beside.
-    pub compare_selftest: Option<PathBuf>,
+#[cfg(feature = "clap")]
+impl clap::builder::ValueParserFactory for Wanted {
+    type Parser = clap::builder::MapValueParser<clap::builder::BoolValueParser, fn(bool) -> Self>;
+
+    fn value_parser() -> Self::Parser {
+        use clap::builder::TypedValueParser;
+        clap::builder::BoolValueParser::new().map(|given| match given {
+            true => Self::Yes,
+            false => Self::No,
+        })
+    }
 }
 
-/// Options of the simulator.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SimSpec {
-    /// The cost table: a name of one that comes with pagetoll, or a path; `None` is the route's own default.
-    pub costs: Option<String>,
-    /// Samples of the table's spread.
-    pub samples: Option<u32>,
-    /// What differs from the real system.
-    pub what_if: Option<WhatIf>,
-    /// The file that a timeline is written to.
-    pub timeline: Option<PathBuf>,
-    /// Whether the figures that dominate each row are named.
-    pub sensitivity: Wanted,
-}
+#[cfg(feature = "clap")]
+use {
+    crate::order::values::{number, seconds},
+    clap::ArgAction::SetTrue,
+};
 
-/// Options of the lab.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LabSpec {
-    /// The processor of the machines.
-    pub arch: Option<Arch>,
-    /// How KVM uses the exception levels of arm64.
-    pub kvm_mode: Option<KvmMode>,
-    /// Kernels as they were named: `debian`, `fix:NAME`, a path. Empty is the default.
-    pub kernels: Vec<String>,
-    /// The folder to build modules in, for a kernel given by its path.
-    pub headers: Option<PathBuf>,
-    /// A modules_install tree, for a kernel given by its path.
-    pub modules: Option<PathBuf>,
-    /// The hypervisor as it was named.
-    pub xen: Option<String>,
-    /// Whether packages are looked up anew.
-    pub refresh: Wanted,
-    /// Whether costs are itemised by function, of all that is executed.
-    pub profile: Wanted,
-    /// Where who called what is drawn.
-    pub flamegraph: Option<PathBuf>,
-    /// Whether every guest counts, even where the same was counted before.
-    pub fresh: Wanted,
-    /// Whether every guest is booted, even where there is a snapshot.
-    pub cold: Wanted,
-    /// Where consoles and traces are kept.
-    pub keep_logs: Option<PathBuf>,
-    /// CPU time of QEMU without a report after which a boot fails.
-    pub timeout: Option<Duration>,
-    /// Whether costs of `pin` are itemised by function.
-    pub trace: Wanted,
-    /// What memory is mapped in.
-    pub iommu: Option<Iommu>,
-}
-
-/// Options of this host.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LiveSpec {
-    /// The probe module of this host's kernel, built elsewhere; `None` builds it here.
-    pub probe: Option<PathBuf>,
-    /// The PCI address of the device that memory is mapped for; `None` runs loops without one.
-    pub device: Option<String>,
-    /// Whether the device is taken from its driver.
-    pub bind: Wanted,
-    /// The domain whose memory is mapped and unmapped.
-    pub domain: Option<u16>,
-    /// Whether what would be done is said, and nothing done.
-    pub dry_run: Wanted,
-}
-
-/// An order of a bill, as it was said.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Spec {
-    /// The route to bill.
-    pub route: Route,
-    /// Pages, or operations, of each row.
-    pub pages: Option<Pages>,
-    /// Pages at once, for mechanisms that take several.
-    pub batches: Option<Vec<u32>>,
-    /// Names of mechanisms; empty is the backend's default.
-    pub mechanisms: Vec<String>,
-    /// Independent repetitions of every row.
-    pub runs: Option<u32>,
-    /// Where random sequences begin.
-    pub seed: Option<u64>,
-    /// Shapes of memory; empty is the backend's default.
-    pub folios: Vec<Folio>,
+options! {
     /// Options of the demand route.
-    pub demand: DemandSpec,
-    /// Options of the simulator.
-    pub sim: SimSpec,
-    /// Options of the lab.
-    pub lab: LabSpec,
-    /// Options of this host.
-    pub live: LiveSpec,
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    #[cfg_attr(feature = "clap", command(next_help_heading = "Demand paging"))]
+    pub struct DemandSpec {
+        /// Run these numbers of vCPUs, with --pages pages each [default: 1,2,4; sim: 1,2,4 .. 256]
+        #[arg(value_name = "N,..", value_delimiter = ',', value_parser = number::<u32>)]
+        pub vcpus: Option<Vec<u32>> = "vcpus" on (Live | Sim, Demand),
+        /// Read faults from userfaultfds with N threads [default: 1; sim: as many as vCPUs]
+        #[arg(value_name = "N", value_parser = number::<u32>)]
+        pub readers: Option<u32> = "readers" on (Live | Sim, Demand),
+        /// Wait for faults by this system call [default: poll]
+        #[arg(value_name = "CALL")]
+        pub waiting: Option<Waiting> = "wait" on (Live, Demand),
+        /// Use one userfaultfd, or one per vCPU [default: one]
+        #[arg(value_name = "HOW")]
+        pub sharing: Option<Sharing> = "userfaultfds" on (Live, Demand),
+        /// Resolve faults of this kind [default: missing]
+        #[arg(value_name = "KIND")]
+        pub faults: Option<Faults> = "faults" on (Live, Demand),
+        /// Back the guest with memory of this kind [default: anonymous]
+        #[arg(value_name = "KIND")]
+        pub memory: Option<MemoryKind> = "memory" on (Live, Demand),
+        /// Read or write each page in the guest [default: write]
+        #[arg(value_name = "HOW")]
+        pub access: Option<Access> = "access" on (Live, Demand),
+        /// Touch the guest's pages in this order [default: sequential]
+        #[arg(value_name = "HOW")]
+        pub sequence: Option<Sequence> = "order" on (Live, Demand),
+        /// Run the guest's workload in this ring [default: 3; 0 with --compare-selftest]
+        #[arg(value_name = "RING")]
+        pub ring: Option<Ring> = "ring" on (Live, Demand),
+        /// Pin vCPU and reader threads to CPUs [default: none]
+        #[arg(value_name = "WHERE")]
+        pub placement: Option<Placement> = "pin" on (Live | Sim, Demand),
+        /// Also run the kernel's own demand_paging_test, built at PATH, at --ring 0
+        #[arg(value_name = "PATH")]
+        pub compare_selftest: Option<PathBuf> = "compare-selftest" on (Live, Demand),
+    }
 }
+
+options! {
+    /// Options of the simulator.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    #[cfg_attr(feature = "clap", command(next_help_heading = "With --on sim"))]
+    pub struct SimSpec {
+        /// Price with this cost table: a built-in name, or a file [default: by route]
+        #[arg(value_name = "TABLE")]
+        pub costs: Option<String> = "costs" on (Sim, _),
+        /// Samples drawn from the cost table; 1 = nominal values [default: 200; demand: 40]
+        #[arg(value_name = "N", allow_negative_numbers = true, value_parser = number::<u32>)]
+        pub samples: Option<u32> = "samples" on (Sim, _),
+        /// Simulate one difference from the real system
+        #[arg(value_name = "WHAT")]
+        pub what_if: Option<WhatIf> = "what-if" on (Sim, Flush | Demand),
+        /// Write who waited for whom under one --mechanism: .folded or .pftrace
+        #[arg(value_name = "FILE")]
+        pub timeline: Option<PathBuf> = "timeline" on (Sim, Flush),
+        /// Name the cost table's figures that dominate each row
+        #[arg(action = SetTrue)]
+        pub sensitivity: Wanted = "sensitivity" on (Sim, Demand),
+    }
+}
+
+options! {
+    /// Options of the lab.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    #[cfg_attr(feature = "clap", command(next_help_heading = "With --on lab"))]
+    pub struct LabSpec {
+        /// Boot machines with this processor [default: x86-64]
+        #[arg(value_name = "ARCH")]
+        pub arch: Option<Arch> = "arch" on (Lab, Pin | Demand),
+        /// Run the host kernel of --arch arm64 in this mode [default: vhe]
+        #[arg(value_name = "MODE")]
+        pub kvm_mode: Option<KvmMode> = "kvm-mode" on (Lab, Demand),
+        /// Boot these kernels, side by side: debian[:SUITE[/VERSION]], fix:NAME, fix:none, or a bzImage or vmlinux
+        /// [default: debian]
+        #[arg(value_name = "SRC,..", value_delimiter = ',')]
+        pub kernels: Vec<String> = "kernel" on (Lab, _),
+        /// Build the probe for a --kernel file in its build folder DIR
+        #[arg(value_name = "DIR")]
+        pub headers: Option<PathBuf> = "headers" on (Lab, route) if route.is_xen_pv(),
+        /// Take modules of a --kernel file from modules_install tree DIR
+        #[arg(value_name = "DIR")]
+        pub modules: Option<PathBuf> = "modules" on (Lab, _),
+        /// Boot this Xen: debian, debian:SUITE, fix:NAME, fix:none, or an image [default: debian]
+        #[arg(value_name = "SRC")]
+        pub xen: Option<String> = "xen" on (Lab, route) if route.is_xen_pv(),
+        /// Look packages up again; ignore earlier lookups
+        #[arg(action = SetTrue)]
+        pub refresh: Wanted = "refresh" on (Lab, _),
+        /// Itemise costs by function: Xen's, the kernel's and user space's
+        #[arg(action = SetTrue)]
+        pub profile: Wanted = "profile" on (Lab, _),
+        /// Write a flame graph (implies --profile): .svg, .folded or .pftrace
+        #[arg(value_name = "FILE")]
+        pub flamegraph: Option<PathBuf> = "flamegraph" on (Lab, _),
+        /// Count again; ignore cached counts
+        #[arg(action = SetTrue)]
+        pub fresh: Wanted = "fresh" on (Lab, _),
+        /// Cold-boot every guest; ignore snapshots and cached counts
+        #[arg(action = SetTrue)]
+        pub cold: Wanted = "cold" on (Lab, _),
+        /// Keep consoles and traces of the guests in this folder
+        #[arg(value_name = "DIR")]
+        pub keep_logs: Option<PathBuf> = "keep-logs" on (Lab, _),
+        /// Give up on a guest after SECONDS of QEMU CPU time without output, 1 to 3600 [default: by route and --pages]
+        #[arg(value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+        pub timeout: Option<Duration> = "timeout" on (Lab, _),
+        /// Itemise costs by function, in extra boots under function_graph
+        #[arg(action = SetTrue)]
+        pub trace: Wanted = "trace" on (Lab, Pin),
+        /// Map memory in this IOMMU [default: vt-d; arm64: smmu-v3]
+        #[arg(value_name = "IOMMU")]
+        pub iommu: Option<Iommu> = "iommu" on (Lab, Pin),
+    }
+}
+
+/// Highest domain; Xen's own begin there (`DOMID_FIRST_RESERVED`, 0x7ff0), and 0 is dom0 itself.
+#[cfg(feature = "clap")]
+const LAST_DOMAIN: i64 = 0x7fef;
+
+options! {
+    /// Options of this host.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    #[cfg_attr(feature = "clap", command(next_help_heading = "With --on live"))]
+    pub struct LiveSpec {
+        /// Load this xen-probe.ko instead of building one for this host's kernel
+        #[arg(value_name = "FILE")]
+        pub probe: Option<PathBuf> = "probe" on (Live, route) if route.is_xen_pv(),
+        /// Map memory for this PCI device through VFIO [default: none; loops over page descriptors]
+        #[arg(value_name = "ADDRESS")]
+        pub device: Option<String> = "device" on (Live, Pin),
+        /// Take the device from its driver, and give it back afterwards
+        #[arg(action = SetTrue)]
+        pub bind: Wanted = "bind" on (Live, Pin),
+        /// dom0 only: also bill mapping and unmapping memory of domain ID (read-only), at each --batch
+        #[arg(value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=LAST_DOMAIN))]
+        pub domain: Option<u16> = "domain" on (Live, Unmap),
+        /// Print what would be done to this host; do nothing
+        #[arg(action = SetTrue)]
+        pub dry_run: Wanted = "dry-run" on (Live, route) if route.is_xen_pv() || route == Pin,
+    }
+}
+
+options! {
+    /// An order of a bill, as it was said.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Spec {
+        /// Bill only these mechanisms, of those in `pagetoll routes`
+        #[arg(value_name = "M,..", value_delimiter = ',')]
+        pub mechanisms: Vec<String> = "mechanism" on _,
+        /// Bill only rows with these words in their names, as 'munmap-zero, native'; repeatable
+        #[arg(value_name = "ROW")]
+        pub rows: Vec<String> = "row" on (Lab, route) if route.is_xen_pv(),
+        /// Bill N pages or operations per row (demand: N per vCPU)
+        #[arg(value_name = "N", allow_negative_numbers = true, value_parser = |text: &str| number(text).map(Pages))]
+        pub pages: Option<Pages> = "pages" on _,
+        /// Hand over B pages at once, by mechanisms that take several
+        #[arg(value_name = "B,..", value_delimiter = ',', allow_negative_numbers = true, value_parser = number::<u32>)]
+        pub batches: Option<Vec<u32>> = "batch" on (backend, route) if route.is_batched_on(backend),
+        /// Repeat every row N times: fresh boots in the lab, fresh VMs live
+        #[arg(value_name = "N", allow_negative_numbers = true, value_parser = number::<u32>)]
+        pub runs: Option<u32> = "runs" on (Lab | Live, _),
+        /// Random seed, for cost samples and random access patterns [default: 1]
+        #[arg(value_name = "N", value_parser = number::<u64>)]
+        pub seed: Option<u64> = "seed" on (Sim, _) | (Live, Demand),
+        /// Pin memory of these shapes [default: all that only calibrate does not need]
+        #[arg(value_name = "F,..", value_delimiter = ',')]
+        pub folios: Vec<Folio> = "folio" on (_, Pin),
+        ..
+        /// The route to bill: a subcommand, not an option.
+        #[cfg_attr(feature = "clap", arg(skip = Unmap))]
+        pub route: Route,
+        /// Options of the demand route.
+        #[cfg_attr(feature = "clap", command(flatten))]
+        pub demand: DemandSpec,
+        /// Options of the simulator.
+        #[cfg_attr(feature = "clap", command(flatten))]
+        pub sim: SimSpec,
+        /// Options of the lab.
+        #[cfg_attr(feature = "clap", command(flatten))]
+        pub lab: LabSpec,
+        /// Options of this host.
+        #[cfg_attr(feature = "clap", command(flatten))]
+        pub live: LiveSpec,
+    }
+}
+
+/// Options of all parts of a [`Spec`].
+pub(super) const PARTS: [&[Opt]; 5] = [
+    Spec::OPTIONS,
+    DemandSpec::OPTIONS,
+    SimSpec::OPTIONS,
+    LabSpec::OPTIONS,
+    LiveSpec::OPTIONS,
+];
 
 impl Spec {
     /// An order that says nothing but the route.
@@ -307,9 +408,10 @@ impl Spec {
     pub fn new(route: Route) -> Self {
         Self {
             route,
+            mechanisms: Vec::new(),
+            rows: Vec::new(),
             pages: None,
             batches: None,
-            mechanisms: Vec::new(),
             runs: None,
             seed: None,
             folios: Vec::new(),
@@ -320,7 +422,7 @@ impl Spec {
         }
     }
 
-    /// What a backend runs of it.
+    /// The part of the order that every backend has, resolved.
     ///
     /// # Errors
     /// A number out of bounds, an unknown mechanism, or no batch at all.
@@ -332,57 +434,5 @@ impl Spec {
             runs: self.runs.unwrap_or(limits.runs),
         };
         order.within(limits)
-    }
-
-    /// The options that were given.
-    #[must_use]
-    pub fn given(&self) -> Vec<Opt> {
-        let (demand, sim, lab) = (&self.demand, &self.sim, &self.lab);
-        let given = [
-            (Opt::Pages, self.pages.is_some()),
-            (Opt::Batch, self.batches.is_some()),
-            (Opt::Mechanism, !self.mechanisms.is_empty()),
-            (Opt::Runs, self.runs.is_some()),
-            (Opt::Seed, self.seed.is_some()),
-            (Opt::Folio, !self.folios.is_empty()),
-            (Opt::Vcpus, demand.vcpus.is_some()),
-            (Opt::Readers, demand.readers.is_some()),
-            (Opt::Wait, demand.waiting.is_some()),
-            (Opt::Userfaultfds, demand.sharing.is_some()),
-            (Opt::Faults, demand.faults.is_some()),
-            (Opt::Memory, demand.memory.is_some()),
-            (Opt::Access, demand.access.is_some()),
-            (Opt::Order, demand.sequence.is_some()),
-            (Opt::Ring, demand.ring.is_some()),
-            (Opt::Pin, demand.placement.is_some()),
-            (Opt::CompareSelftest, demand.compare_selftest.is_some()),
-            (Opt::Costs, sim.costs.is_some()),
-            (Opt::Samples, sim.samples.is_some()),
-            (Opt::WhatIf, sim.what_if.is_some()),
-            (Opt::Timeline, sim.timeline.is_some()),
-            (Opt::Sensitivity, sim.sensitivity == Wanted::Yes),
-            (Opt::Arch, lab.arch.is_some()),
-            (Opt::KvmMode, lab.kvm_mode.is_some()),
-            (Opt::Kernel, !lab.kernels.is_empty()),
-            (Opt::Headers, lab.headers.is_some()),
-            (Opt::Modules, lab.modules.is_some()),
-            (Opt::Xen, lab.xen.is_some()),
-            (Opt::Refresh, lab.refresh == Wanted::Yes),
-            (Opt::Profile, lab.profile == Wanted::Yes),
-            (Opt::Flamegraph, lab.flamegraph.is_some()),
-            (Opt::Fresh, lab.fresh == Wanted::Yes),
-            (Opt::Cold, lab.cold == Wanted::Yes),
-            (Opt::KeepLogs, lab.keep_logs.is_some()),
-            (Opt::Timeout, lab.timeout.is_some()),
-            (Opt::Probe, self.live.probe.is_some()),
-            (Opt::Device, self.live.device.is_some()),
-            (Opt::Bind, self.live.bind == Wanted::Yes),
-            (Opt::Domain, self.live.domain.is_some()),
-            (Opt::DryRun, self.live.dry_run == Wanted::Yes),
-            (Opt::Trace, lab.trace == Wanted::Yes),
-            (Opt::Iommu, lab.iommu.is_some()),
-        ];
-        let given = given.into_iter().filter(|(_, is_given)| *is_given);
-        given.map(|(option, _)| option).collect()
     }
 }

@@ -21,3 +21,14 @@ mechanisms! {
         ExitGmem = "exit-gmem" { Alternative, batched, safe, [KvmGuest], [Live] }
     }
 }
+
+impl Demand {
+    /// Whether released kernels have what it needs. Exits on missing pages need fix:kvm-exit-on-missing.
+    #[must_use]
+    pub const fn is_stock(self) -> bool {
+        match self {
+            Self::ExitOnMissing | Self::ExitPrefault => false,
+            Self::Populated | Self::Kernel | Self::Uffd | Self::Exit | Self::ExitGmem => true,
+        }
+    }
+}

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::names::names;
 
 names! {
-    /// What a check found.
+    /// Result of a check.
     pub enum Verdict as "verdict" {
         /// Nothing failed, and the negative control did.
         Pass,
@@ -22,18 +22,21 @@ names! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
-    /// What was checked, such as `smp-lost-dirty`.
+    /// Property that was checked, such as `smp-lost-dirty`.
     pub name: String,
-    /// How many pages were tried.
+    /// Number of pages that were tried.
     pub tried: u64,
-    /// How many of them failed.
+    /// Number of those that failed.
     pub failed: u64,
-    /// How many pages failed in the negative controls of the same run; absent where the check needs none,
-    /// because each page is compared with what is known to be right.
+    /// Number of pages that failed in the negative controls of the same run; absent where the check needs none,
+    /// because each page is compared with the known answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_failed: Option<u64>,
     /// The verdict that follows from the numbers.
     pub verdict: Verdict,
+    /// Day in UTC, such as `2026-11-26`, of the race that gave these numbers, where it was kept from an earlier run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
 }
 
 impl Check {
@@ -54,6 +57,7 @@ impl Check {
             failed,
             control_failed: None,
             verdict,
+            kept: None,
         }
     }
 
@@ -71,6 +75,7 @@ impl Check {
             failed,
             control_failed: Some(control_failed),
             verdict,
+            kept: None,
         }
     }
 }
@@ -89,7 +94,14 @@ impl Check {
             } else {
                 Verdict::Inconclusive
             },
+            kept: None,
         }
+    }
+
+    /// This check of a race on a day.
+    #[must_use]
+    pub fn kept_from(self, day: Option<String>) -> Self {
+        Self { kept: day, ..self }
     }
 
     /// Whether the check proves something only where a mechanism that is known to be wrong fails it.
@@ -108,7 +120,7 @@ impl Check {
         }
     }
 
-    /// Whether this is a check of a race between CPUs, which mechanisms that are not safe on SMP are expected to fail.
+    /// True for a race between CPUs, which mechanisms that are not safe on SMP are expected to fail.
     #[must_use]
     pub fn is_race(&self) -> bool {
         self.name.starts_with("smp-")

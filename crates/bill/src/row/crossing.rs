@@ -10,26 +10,8 @@ pub const OTHER_TRAP: &str = "other-trap";
 /// that the mechanism asked for.
 pub const CONTINUATION: &str = "continuation";
 
-/// Whether this kind is an exception.
+/// True for the kinds that are exceptions.
 #[must_use]
 pub fn is_trap(kind: &str) -> bool {
     [PTWR, PAGE_FAULT, OTHER_TRAP].contains(&kind)
-}
-
-/// Whether this kind is a hypercall that the guest made.
-#[must_use]
-pub fn is_hypercall(kind: &str) -> bool {
-    !is_trap(kind) && kind != CONTINUATION
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_is_of_one_sort() {
-        assert!(is_trap(PTWR) && !is_hypercall(PTWR));
-        assert!(is_hypercall("mmu_update") && !is_trap("mmu_update"));
-        assert!(!is_trap(CONTINUATION) && !is_hypercall(CONTINUATION));
-    }
 }

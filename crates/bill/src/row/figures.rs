@@ -1,4 +1,4 @@
-//! What a row cost.
+//! Costs, tolls and crossings of a row.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::spread::Spread;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Toll {
-    /// What is paid for.
+    /// Name of the item.
     pub name: String,
-    /// How often for each page.
+    /// Number of times for each page.
     pub count_per_page: f64,
-    /// How much each time, in the bill's unit.
+    /// Cost of one time, in the bill's unit.
     pub cost_each: f64,
 }
 
@@ -37,20 +37,20 @@ impl Toll {
         Self::new(name, 1.0, cost)
     }
 
-    /// What a page pays for this item.
+    /// Cost of this item for each page.
     #[must_use]
     pub fn cost_per_page(&self) -> f64 {
         self.count_per_page * self.cost_each
     }
 
-    /// What a page pays for these items.
+    /// Cost of these items together for each page.
     #[must_use]
     pub fn sum(tolls: &[Self]) -> f64 {
         tolls.iter().map(Self::cost_per_page).sum()
     }
 }
 
-/// Where 90 % of the samples of a model lie.
+/// Bounds of the middle 90 % of the samples of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
@@ -87,19 +87,19 @@ impl Rate {
     /// The rate of some runs; `None` of none.
     #[must_use]
     pub fn of_runs(rates: &[f64]) -> Option<Self> {
-        Spread::of(rates).map(|spread| Self {
+        Spread::new(rates).map(|spread| Self {
             pages_per_second: spread.mean,
             stddev: (rates.len() > 1).then_some(spread.stddev),
         })
     }
 }
 
-/// How often a page enters the hypervisor, or makes the guest leave.
+/// Entries into the hypervisor, or exits of the guest, for each page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Crossings {
-    /// Those that the mechanism asked for, for each page.
+    /// Sum of the crossings that the mechanism asked for.
     pub per_page: f64,
-    /// By kind: `ptwr`, `page-fault`, `mmu_update`, ... Continuations are listed, but are no crossing of the mechanism's.
+    /// Counts by kind: `ptwr`, `page-fault`, `mmu_update`, ... Continuations are listed, but not part of `per_page`.
     pub by_kind: BTreeMap<String, f64>,
 }
 
@@ -122,20 +122,20 @@ impl Crossings {
     }
 }
 
-/// What a row cost. A cost is there by construction; everything else where it was counted.
+/// Figures of a row. A cost is there by construction; everything else where it was counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
     /// The cost of one page in the bill's unit, the mean over the runs.
     pub cost_per_page: f64,
     /// Standard deviation over the runs; absent for a single run and for a model.
     pub stddev: Option<f64>,
-    /// Where 90 % of a model's samples lie; absent where nothing was sampled.
+    /// Bounds of the middle 90 % of a model's samples; absent where nothing was sampled.
     pub interval: Option<Interval>,
     /// The cost of one page in each run.
     pub runs: Vec<f64>,
     /// Pages in a second, on routes where several vCPUs run.
     pub rate: Option<Rate>,
-    /// How often the hypervisor was entered, where that was counted.
+    /// Entries into the hypervisor, where they were counted.
     pub crossings: Option<Crossings>,
     /// The cost, item by item; sums to `cost_per_page`.
     pub tolls: Vec<Toll>,
@@ -147,7 +147,8 @@ impl Figures {
     /// # Errors
     /// There were no runs: the reason given is what the row will say.
     pub fn of_runs(runs: Vec<f64>) -> Result<Self, Unavailable> {
-        let spread = Spread::of(&runs).ok_or_else(|| Unavailable("nothing was reported".into()))?;
+        let spread =
+            Spread::new(&runs).ok_or_else(|| Unavailable("nothing was reported".into()))?;
         Ok(Self {
             stddev: (runs.len() > 1).then_some(spread.stddev),
             runs,
@@ -183,7 +184,7 @@ impl Figures {
         }
     }
 
-    fn of_cost(cost_per_page: f64) -> Self {
+    pub(super) fn of_cost(cost_per_page: f64) -> Self {
         Self {
             cost_per_page,
             stddev: None,

@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use super::check::{Check, Verdict};
 use super::{
-    Available, Crossings, Figures, Folio, Interval, Layout, Method, Operation, Profile,
-    PublishedRate, Rate, Row, RowKey, Toll, Unavailable,
+    Crossings, Figures, Folio, Interval, Layout, Method, Operation, Profile, PublishedRate, Rate,
+    Row, RowKey, Toll, Unavailable,
 };
 use crate::kinds::{Role, System};
 use crate::names::UnknownName;
@@ -20,11 +20,11 @@ use crate::route::Route;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Row"))]
 pub(crate) struct RowForm {
-    /// What was done with the pages.
+    /// Operation on the pages.
     operation: Operation,
     /// The mechanism's name; `kernel` where the kernel chose; a baseline's name.
     mechanism: String,
-    /// What the mechanism is to its route.
+    /// Role of the mechanism on its route.
     role: Role,
     /// Pages taken at once; 1 where there is no batch.
     batch: u32,
@@ -36,7 +36,7 @@ pub(crate) struct RowForm {
     /// The shape of the memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     folio: Option<Folio>,
-    /// What physical memory that was.
+    /// Layout of that memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     layout: Option<Layout>,
     /// vCPUs that ran at once; absent on routes that have one only.
@@ -54,10 +54,10 @@ pub(crate) struct RowForm {
     /// Standard deviation of that over the runs; absent for a single run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pages_per_second_stddev: Option<f64>,
-    /// What others measured in the same setting.
+    /// Rate that others measured in the same setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     published: Option<PublishedRate>,
-    /// On which CPUs the threads ran.
+    /// CPUs that the threads ran on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     placement: Option<String>,
     /// Pages of 4 KiB by the size of the page that they were part of in the end: `4K`, `2M`, `1G`.
@@ -71,7 +71,7 @@ pub(crate) struct RowForm {
     /// Standard deviation over the runs; absent for a single run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stddev: Option<f64>,
-    /// Where 90 % of the samples of a model's cost lie; absent where nothing was sampled.
+    /// Bounds of the middle 90 % of the samples of a model's cost; absent where nothing was sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     interval: Option<Interval>,
     /// The cost of one page in each run.
@@ -82,21 +82,21 @@ pub(crate) struct RowForm {
     /// The crossings by kind: `ptwr`, `page-fault`, `mmu_update`, ...
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     crossings: BTreeMap<String, f64>,
-    /// Whether the mechanism loses nothing on SMP, as its checks say; null where that was not, or not conclusively, checked.
+    /// True where the mechanism loses nothing on SMP, by its checks; null where that was not, or not conclusively, checked.
     smp_safe: Option<bool>,
     /// The cost, item by item; sums to `cost_per_page`.
     tolls: Vec<Toll>,
-    /// What it executed, function by function; absent without `--profile`.
+    /// Functions and events that it executed; absent without `--profile`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     profile: Option<Profile>,
-    /// What was checked.
+    /// Checks of the mechanism.
     checks: Vec<Check>,
-    /// Why this row has no figures.
+    /// Reason for having no figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unavailable: Option<String>,
 }
 
-/// What is wrong with a row that was read.
+/// Error of a row that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RowError {
     /// The mechanism is none of the route's.
@@ -107,7 +107,7 @@ pub enum RowError {
     Cost {
         /// Its key, as displayed.
         row: String,
-        /// Which of the two is wrong: neither field, or both.
+        /// Neither field is there, or both.
         problem: &'static str,
     },
     /// A field contradicts what it follows from.
@@ -123,7 +123,7 @@ pub enum RowError {
         given: String,
         /// The value that the row's other fields imply.
         expected: String,
-        /// What it follows from.
+        /// Name of the JSON field that it follows from.
         source_field: &'static str,
     },
     /// A check whose verdict its numbers rule out.
@@ -140,7 +140,7 @@ pub enum RowError {
     },
     /// Two rows of a bill are the same line.
     #[error(
-        "row {0} is there twice; expected each combination of operation, mechanism, batch, system, kernel, folio, vcpus, readers and ring once"
+        "duplicate row {0}: operation, mechanism, batch, system, kernel, folio, vcpus, readers and ring must differ between rows"
     )]
     Twice(String),
 }
@@ -148,103 +148,94 @@ pub enum RowError {
 impl RowForm {
     /// The row of a bill of `route`.
     pub(crate) fn into_row(self, route: Route) -> Result<Row, RowError> {
-        let key = self.key(route)?;
+        let key = RowKey {
+            operation: self.operation,
+            method: Method::named(route, &self.mechanism)?,
+            batch: self.batch,
+            system: self.system,
+            kernel: self.kernel,
+            folio: self.folio,
+            vcpus: self.vcpus,
+            readers: self.readers,
+            ring: self.ring,
+        };
+        let figures = |cost_per_page| Figures {
+            cost_per_page,
+            stddev: self.stddev,
+            interval: self.interval,
+            runs: self.runs,
+            rate: self.pages_per_second.map(|pages_per_second| Rate {
+                pages_per_second,
+                stddev: self.pages_per_second_stddev,
+            }),
+            crossings: self.crossings_per_page.map(|per_page| Crossings {
+                per_page,
+                by_kind: self.crossings,
+            }),
+            tolls: self.tolls,
+        };
+        let problem = match (self.cost_per_page, self.unavailable) {
+            (Some(cost), None) => Ok(Ok(figures(cost))),
+            (None, Some(reason)) => Ok(Err(Unavailable(reason))),
+            (Some(_), Some(_)) => Err("has both a cost and a reason why it has none"),
+            (None, None) => Err("has neither a cost nor a reason why it has none"),
+        };
+        let result = problem.map_err(|problem| RowError::Cost {
+            row: key.to_string(),
+            problem,
+        })?;
         let row = Row {
-            result: self.result(&key)?,
             key,
             pages: self.pages,
             layout: self.layout,
             placement: self.placement,
             folios: self.folios,
             published: self.published,
+            result,
             profile: self.profile,
             checks: self.checks,
         };
-        if let Some(check) = row.checks.iter().find(|check| !check.allows(check.verdict)) {
+        row.check_derived(self.role, self.smp_safe)?;
+        Ok(row)
+    }
+}
+
+impl Row {
+    /// Refuses fields of the form that contradict those that they follow from.
+    fn check_derived(&self, role: Role, smp_safe: Option<bool>) -> Result<(), RowError> {
+        let row = || self.key.to_string();
+        if let Some(check) = self
+            .checks
+            .iter()
+            .find(|check| !check.allows(check.verdict))
+        {
             return Err(RowError::Verdict {
-                row: row.key.to_string(),
+                row: row(),
                 check: check.name.clone(),
                 verdict: check.verdict,
             });
         }
-        follows(&row, "role", self.role, row.role(), "mechanism")?;
-        let word =
-            |safe: Option<bool>| safe.map_or("null", |safe| if safe { "true" } else { "false" });
-        follows(
-            &row,
-            "smp_safe",
-            word(self.smp_safe),
-            word(row.smp_safe()),
-            "checks",
-        )?;
-        Ok(row)
-    }
-
-    fn key(&self, route: Route) -> Result<RowKey, RowError> {
-        Ok(RowKey {
-            operation: self.operation,
-            method: Method::named(route, &self.mechanism)?,
-            batch: self.batch,
-            system: self.system,
-            kernel: self.kernel.clone(),
-            folio: self.folio,
-            vcpus: self.vcpus,
-            readers: self.readers,
-            ring: self.ring,
-        })
-    }
-
-    fn result(&self, key: &RowKey) -> Result<Available<Figures>, RowError> {
-        let bad = |problem| RowError::Cost {
-            row: key.to_string(),
-            problem,
-        };
-        match (self.cost_per_page, &self.unavailable) {
-            (Some(cost), None) => Ok(Ok(self.figures(cost))),
-            (None, Some(reason)) => Ok(Err(Unavailable(reason.clone()))),
-            (Some(_), Some(_)) => Err(bad("has both a cost and a reason why it has none")),
-            (None, None) => Err(bad("has neither a cost nor a reason why it has none")),
+        if role != self.role() {
+            return Err(RowError::Contradiction {
+                row: row(),
+                field: "role",
+                given: role.to_string(),
+                expected: self.role().to_string(),
+                source_field: "mechanism",
+            });
         }
-    }
-
-    fn figures(&self, cost_per_page: f64) -> Figures {
-        let rate = self.pages_per_second.map(|pages_per_second| Rate {
-            pages_per_second,
-            stddev: self.pages_per_second_stddev,
-        });
-        let crossings = self.crossings_per_page.map(|per_page| Crossings {
-            per_page,
-            by_kind: self.crossings.clone(),
-        });
-        Figures {
-            cost_per_page,
-            stddev: self.stddev,
-            interval: self.interval,
-            runs: self.runs.clone(),
-            rate,
-            crossings,
-            tolls: self.tolls.clone(),
+        if smp_safe != self.smp_safe() {
+            let word = |safe: Option<bool>| safe.map_or("null".to_owned(), |safe| safe.to_string());
+            return Err(RowError::Contradiction {
+                row: row(),
+                field: "smp_safe",
+                given: word(smp_safe),
+                expected: word(self.smp_safe()),
+                source_field: "checks",
+            });
         }
+        Ok(())
     }
-}
-
-fn follows<T: PartialEq + ToString>(
-    row: &Row,
-    field: &'static str,
-    given: T,
-    expected: T,
-    source_field: &'static str,
-) -> Result<(), RowError> {
-    if given == expected {
-        return Ok(());
-    }
-    Err(RowError::Contradiction {
-        row: row.key.to_string(),
-        field,
-        given: given.to_string(),
-        expected: expected.to_string(),
-        source_field,
-    })
 }
 
 impl Serialize for Row {
@@ -255,9 +246,10 @@ impl Serialize for Row {
 
 impl From<&Row> for RowForm {
     fn from(row: &Row) -> Self {
-        let figures = row.figures();
         let key = row.key.clone();
-        let rate = figures.and_then(|figures| figures.rate);
+        let none = || Figures::of_cost(0.0);
+        let figures = row.figures().cloned().unwrap_or_else(none);
+        let crossings_per_page = row.crossings().map(|crossings| crossings.per_page);
         Self {
             operation: key.operation,
             mechanism: key.method.name().to_owned(),
@@ -270,22 +262,20 @@ impl From<&Row> for RowForm {
             vcpus: key.vcpus,
             readers: key.readers,
             ring: key.ring,
-            pages_per_second: rate.map(|rate| rate.pages_per_second),
-            pages_per_second_stddev: rate.and_then(|rate| rate.stddev),
+            pages_per_second: figures.rate.map(|rate| rate.pages_per_second),
+            pages_per_second_stddev: figures.rate.and_then(|rate| rate.stddev),
             published: row.published,
             placement: row.placement.clone(),
             folios: row.folios.clone(),
             pages: row.pages,
             cost_per_page: row.cost(),
-            stddev: figures.and_then(|figures| figures.stddev),
-            interval: figures.and_then(|figures| figures.interval),
-            runs: figures.map_or_else(Vec::new, |figures| figures.runs.clone()),
-            crossings_per_page: row.crossings().map(|crossings| crossings.per_page),
-            crossings: row
-                .crossings()
-                .map_or_else(BTreeMap::new, |crossings| crossings.by_kind.clone()),
+            stddev: figures.stddev,
+            interval: figures.interval,
+            runs: figures.runs,
+            crossings_per_page,
+            crossings: figures.crossings.unwrap_or_default().by_kind,
             smp_safe: row.smp_safe(),
-            tolls: row.tolls().to_vec(),
+            tolls: figures.tolls,
             profile: row.profile.clone(),
             checks: row.checks.clone(),
             unavailable: row.why_unavailable().map(str::to_owned),

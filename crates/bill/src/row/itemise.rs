@@ -4,7 +4,7 @@
 
 use crate::row::Toll;
 
-/// What the two baselines cost per page.
+/// Costs of the two baselines for each page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Baselines {
     /// Cost of reading one entry.
@@ -61,7 +61,7 @@ pub fn itemise_calls(row: Measured, entry: f64, work: &str) -> Vec<Toll> {
     entry.into_iter().chain([rest]).collect()
 }
 
-/// What one more call costs, its entry included.
+/// Cost of one more call, its entry included.
 fn cost_of_a_call(all: &[Measured]) -> Option<f64> {
     let counted = || {
         all.iter()

@@ -1,4 +1,4 @@
-//! Which line of a bill a row is. The only notion of "the same row".
+//! Identity of a row in its bill, and the only notion of "the same row".
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::names::{UnknownName, names};
 use crate::route::{Mechanism, Route};
 
 names! {
-    /// What was done with the pages.
+    /// Operation on the pages.
     pub enum Operation as "operation" {
         /// A part of other rows, by itself.
         Baseline,
@@ -126,18 +126,18 @@ names! {
     }
 }
 
-/// How an operation was done. Its name is unique within a route.
+/// Method of an operation. Its name is unique within a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// By one of the route's mechanisms.
+    /// One of the route's mechanisms.
     Mechanism(Mechanism),
-    /// By the kernel, whatever it does: what user space sees.
+    /// The kernel's own path, as user space sees it.
     Kernel,
     /// A part, by itself.
     Baseline(Baseline),
 }
 
-/// What [`Method::Kernel`] is called.
+/// Name of [`Method::Kernel`].
 const KERNEL: &str = "kernel";
 
 impl Method {
@@ -179,7 +179,7 @@ impl Method {
         }
     }
 
-    /// What it is to the route.
+    /// Its role on the route.
     #[must_use]
     pub fn role(self) -> Role {
         match self {
@@ -189,7 +189,7 @@ impl Method {
         }
     }
 
-    /// Whether it must not lose anything on SMP; else it is a negative control.
+    /// True for a method that must not lose anything on SMP; the others are negative controls.
     #[must_use]
     pub fn is_smp_safe(self) -> bool {
         self.mechanism().is_none_or(Mechanism::is_smp_safe)
@@ -225,18 +225,18 @@ impl schemars::JsonSchema for Method {
     }
 }
 
-/// Which line of a bill a row is: all axes along which rows of one bill differ.
+/// Identity of a row: all axes along which rows of one bill differ.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RowKey {
-    /// What was done.
+    /// Operation on the pages.
     pub operation: Operation,
-    /// By which mechanism.
+    /// Mechanism, the kernel, or a baseline.
     #[serde(rename = "mechanism")]
     pub method: Method,
     /// Pages at once; 1 where there is no batch.
     pub batch: u32,
-    /// On which system.
+    /// System that was billed.
     pub system: System,
     /// The kernel, where a bill has several, pagetoll built it, or the route depends on it: as ordered (`fix:none`),
     /// or its version.
@@ -273,13 +273,13 @@ impl RowKey {
         }
     }
 
-    /// The same key at a batch.
+    /// Changes the batch.
     #[must_use]
     pub fn at_batch(self, batch: u32) -> Self {
         Self { batch, ..self }
     }
 
-    /// Whether both do the same work in the same setting, by whatever mechanism, and with its batches and readers.
+    /// True where both do the same work in the same setting, whatever their mechanisms, batches and readers.
     #[must_use]
     pub fn does_the_work_of(&self, other: &Self) -> bool {
         let by_other = Self {
@@ -291,7 +291,7 @@ impl RowKey {
         by_other == *other
     }
 
-    /// The same key whatever the kernel: two kernels are compared with one another by it.
+    /// Leaves out the kernel: two kernels are compared with one another by the rest.
     #[must_use]
     pub fn on_any_kernel(&self) -> Self {
         Self {
@@ -302,23 +302,109 @@ impl RowKey {
 }
 
 impl fmt::Display for RowKey {
-    /// The axes that are set: `clear preserve-ad, batch 32, xen-pv-dom0`.
+    /// The axes that are set, so that no two rows of a bill read alike: `clear preserve-ad, batch 32, xen-pv-dom0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.operation, self.method)?;
-        if let Some(folio) = self.folio {
+        let Self {
+            operation,
+            method,
+            batch,
+            system,
+            kernel,
+            folio,
+            vcpus,
+            readers,
+            ring,
+        } = self;
+        write!(f, "{operation} {method}")?;
+        if let Some(folio) = folio {
             write!(f, ", {folio}")?;
         }
-        if self.batch > 1 {
-            write!(f, ", batch {}", self.batch)?;
+        if *batch != 1 {
+            write!(f, ", batch {batch}")?;
         }
-        for (count, what) in [(self.vcpus, "vCPUs"), (self.readers, "readers")] {
-            if let Some(count) = count {
-                write!(f, ", {count} {what}")?;
+        if let Some(vcpus) = vcpus {
+            write!(f, ", {vcpus} vCPUs")?;
+        }
+        if let Some(readers) = readers {
+            write!(f, ", {readers} readers")?;
+        }
+        if let Some(ring) = ring {
+            write!(f, ", ring {ring}")?;
+        }
+        write!(f, ", {system}")?;
+        match kernel {
+            Some(kernel) => write!(f, ", {kernel}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::{select, subsequence};
+
+    use super::*;
+
+    /// Any key that a row of the route can be read with.
+    fn any_key(route: Route) -> impl Strategy<Value = RowKey> {
+        let baselines = Baseline::ALL.iter().map(|baseline| baseline.name());
+        let names = route.mechanisms().map(Mechanism::name);
+        let names = names.chain(baselines).chain([KERNEL]);
+        let methods: Vec<_> = names
+            .map(|name| Method::named(route, name).unwrap())
+            .collect();
+        let kernels = vec!["", "a", "ring 3, native", "native"];
+        let number = || prop::option::of(0..3u32);
+        let what = (select(Operation::ALL), select(methods), 0..4u32);
+        let place = (select(System::ALL), prop::option::of(select(kernels)));
+        let shape = prop::option::of(select(Folio::ALL));
+        let setting = (number(), number(), prop::option::of(select(vec![0, 3])));
+        (what, place, shape, setting).prop_map(
+            |((operation, method, batch), (system, kernel), folio, (vcpus, readers, ring))| {
+                RowKey {
+                    operation,
+                    method,
+                    batch,
+                    system,
+                    kernel: kernel.map(str::to_owned),
+                    folio,
+                    vcpus,
+                    readers,
+                    ring,
+                }
+            },
+        )
+    }
+
+    /// A key, and the same with up to two axes of another.
+    fn two_keys() -> impl Strategy<Value = (RowKey, RowKey)> {
+        let of_route = |route| (any_key(route), any_key(route));
+        let keys = select(Route::ALL).prop_flat_map(of_route);
+        let axes = subsequence((0..9).collect::<Vec<_>>(), 1..=2);
+        (keys, axes).prop_map(|((one, other), axes)| {
+            let mut mixed = one.clone();
+            for axis in axes {
+                match axis {
+                    0 => mixed.operation = other.operation,
+                    1 => mixed.method = other.method,
+                    2 => mixed.batch = other.batch,
+                    3 => mixed.system = other.system,
+                    4 => mixed.kernel.clone_from(&other.kernel),
+                    5 => mixed.folio = other.folio,
+                    6 => mixed.vcpus = other.vcpus,
+                    7 => mixed.readers = other.readers,
+                    _ => mixed.ring = other.ring,
+                }
             }
+            (one, mixed)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn two_unequal_keys_never_print_alike((one, other) in two_keys()) {
+            prop_assert_eq!(one == other, one.to_string() == other.to_string());
         }
-        write!(f, ", {}", self.system)?;
-        self.kernel
-            .as_ref()
-            .map_or(Ok(()), |kernel| write!(f, ", {kernel}"))
     }
 }

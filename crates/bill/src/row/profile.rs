@@ -1,4 +1,4 @@
-//! What a row executed, function by function, and what makes instructions slow.
+//! Functions that a row executed, and events that make instructions slow.
 
 use std::collections::BTreeMap;
 
@@ -23,35 +23,35 @@ names! {
 /// Instructions by stack: functions from the outermost on.
 pub type Stacks = BTreeMap<Vec<String>, u64>;
 
-/// What one page took, itemised by what was executed. Counted without what a CPU makes of it: no figure of it is a time.
+/// Cost of one page, itemised by executed function. Instructions are counted, not timed: no figure of it is a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Profile {
-    /// What is slower than other instructions.
+    /// Instructions that are slower than others.
     pub per_page: Events,
     /// Functions, the most expensive first; those that took less than a thousandth of the row are one for each part.
     pub functions: Vec<Function>,
-    /// Who called what: each function before those that it called, the most expensive first; without what took less than a
+    /// Calls: each function before those that it called, the most expensive first; without those that took less than a
     /// 250th of the row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
 }
 
-/// What one page took in a function, called from where it stands.
+/// Cost of one page in a function, called from the one above it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Call {
     /// Its name; `(unknown)` where no symbol is known.
     pub name: String,
-    /// Whose it is.
+    /// Part of the system that it belongs to.
     pub part: Part,
-    /// How many functions it was called through: 0 of the outermost. At most one more than that of the call before.
+    /// Number of functions that it was called through: 0 of the outermost. At most one more than that of the call before.
     pub depth: u32,
-    /// In the bill's unit, with all that it called.
+    /// Cost in the bill's unit, with all that it called.
     pub cost_per_page: f64,
 }
 
-/// How often for each page.
+/// Events for each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Events {
@@ -75,17 +75,17 @@ pub struct Events {
     pub rep_iterations: f64,
 }
 
-/// What one page took in a function, without what it called.
+/// Cost of one page in a function, without those that it called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Function {
     /// Its name; `(others)` of all that took little, `(unknown)` where no symbol is known.
     pub name: String,
-    /// Whose it is.
+    /// Part of the system that it belongs to.
     pub part: Part,
-    /// In the bill's unit.
+    /// Cost in the bill's unit.
     pub cost_per_page: f64,
-    /// Of these, iterations of REP instructions.
+    /// Iterations of REP instructions among them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rep_iterations: f64,
 }
@@ -99,7 +99,7 @@ fn is_zero(value: &f64) -> bool {
 }
 
 impl Profile {
-    /// What one page took in all functions.
+    /// Cost of one page in all functions.
     #[must_use]
     pub fn cost_per_page(&self) -> f64 {
         self.functions
@@ -108,7 +108,7 @@ impl Profile {
             .sum()
     }
 
-    /// What one page took in a part.
+    /// Cost of one page in a part of the system.
     #[must_use]
     pub fn cost_of(&self, part: Part) -> f64 {
         let of_part = |function: &&Function| function.part == part;

@@ -1,22 +1,21 @@
-//! The arguments of `pagetoll cache`.
+//! Arguments of `cache`.
 
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use pagetoll_host::cache::inventory::{self, Cleaning};
-use pagetoll_render::{Format, Kind};
 
-use super::{ListArgs, values};
+use super::ListOutputArgs;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   pagetoll cache
-      What is there, how large it is, and when it was used last
+      List entries with their sizes and last uses
   pagetoll cache verify
-      Compares every entry with what was recorded when it was made; exit code 1 where one differs
+      Compare every entry with its manifest; exit code 1 if one differs
   pagetoll cache clean --older-than 30d --dry-run
-      What would be removed: all that no run has used for 30 days
+      List what a clean would remove: all entries unused for 30 days
 
 The cache is $PAGETOLL_CACHE, else pagetoll below $XDG_CACHE_HOME or ~/.cache. Everything in it can be fetched or \
 built again. It is used only while it belongs to you and no other user can write to it.";
@@ -25,37 +24,36 @@ built again. It is used only while it belongs to you and no other user can write
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct CacheArgs {
-    /// What to do; without one, lists what is there.
+    /// Subcommand; without one, entries are listed.
     #[command(subcommand)]
     pub(crate) command: Option<CacheCommand>,
     #[command(flatten)]
-    pub(crate) list: ListArgs,
+    pub(crate) output: ListOutputArgs,
 }
 
-/// What to do with the cache.
+/// Subcommands of `cache`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CacheCommand {
-    /// Compares every entry with what was recorded when it was made; changes nothing
-    Verify(ListArgs),
-    /// Removes what no running pagetoll uses
+    /// Compare every entry with its manifest; change nothing
+    Verify(ListOutputArgs),
+    /// Remove entries that no running pagetoll uses
     Clean(CleanArgs),
 }
 
 /// Arguments of `cache clean`.
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
-    /// Only what was not used for this long: 30d, 12h, 2w
+    /// Remove only entries unused for this long: 30d, 12h, 2w
     #[arg(long, value_name = "AGE", value_parser = age, default_value = "0d")]
     older_than: Duration,
-    /// Only things of this kind
+    /// Remove only entries of this kind
     #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(inventory::kinds()))]
     kind: Option<String>,
-    /// Only says what would be removed
+    /// Print what would be removed; remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// How the list is printed
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
 }
 
 impl CleanArgs {

@@ -3,16 +3,18 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pagetoll_bill::diff::Missing;
+use pagetoll_compare::diff::MissingRows;
 
 use super::{ListOutputArgs, values};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   pagetoll diff old.json new.json
-      What regressed by more than half a percent, and which toll it was
+      List regressions above half a percent, and the tolls responsible
+  pagetoll diff two-kernels.json --row munmap-zero --row munmap-written
+      Compare the two kernels of one bill, at munmap alone
   pagetoll diff --tolerance 2 --format md base.json this.json > comment.md
-      For a pull request; exit code 1 gates the job
+      Comment on a pull request; exit code 1 gates the job
 
 Exact counts are compared with the tolerance. Measured costs regress when a permutation test of the runs says so (p at \
 most 0.05, at least 4 runs each) and the difference is above the tolerance and the noise of both. Modelled costs regress \
@@ -25,14 +27,17 @@ that cannot be compared: of different routes, units, backends, --pages or guest 
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The bill to compare with, in JSON; - reads standard input
+    /// Bill to compare with, in JSON; - for stdin
     pub(crate) old: PathBuf,
-    /// The bill that is compared, of the same route
-    pub(crate) new: PathBuf,
-    /// Percent by which exact counts may differ and still be equal
+    /// Bill to compare, of the same route [default: the second of the two kernels in OLD]
+    pub(crate) new: Option<PathBuf>,
+    /// Compare only rows with these words in their names, as 'munmap-zero, native'; repeatable
+    #[arg(long, value_name = "ROW")]
+    pub(crate) row: Vec<String>,
+    /// Tolerate this difference of exact counts, in percent
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = values::percent, allow_negative_numbers = true)]
     pub(crate) tolerance: f64,
-    /// Accepts rows and figures that only the old bill has
+    /// Accept rows and figures that only the old bill has
     #[arg(long)]
     allow_missing: bool,
     #[command(flatten)]
@@ -40,12 +45,12 @@ pub(crate) struct DiffArgs {
 }
 
 impl DiffArgs {
-    /// Whether rows and figures may be missing in the new bill.
-    pub(crate) const fn missing(&self) -> Missing {
+    /// Verdict on rows and figures that the new bill lacks.
+    pub(crate) const fn missing(&self) -> MissingRows {
         if self.allow_missing {
-            Missing::Allowed
+            MissingRows::Allowed
         } else {
-            Missing::Refused
+            MissingRows::Refused
         }
     }
 }

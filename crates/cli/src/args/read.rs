@@ -1,4 +1,4 @@
-//! The arguments of `pagetoll read`.
+//! Arguments of `read`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,34 +6,41 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use pagetoll_observe::Recorder;
+use pagetoll_bill::values::seconds;
+use pagetoll_captures::{FORMATS, Recorder};
 
 use super::{ListOutputArgs, values};
 
-/// What `--how` says without a source.
+/// Value of `--how` without a source.
 pub(crate) const ALL_SOURCES: &str = "all";
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   pagetoll read dom0.xentrace --symbols System.map
-      Who entered Xen for what, from which functions, for each page-table entry that was changed
+      Entries into Xen per changed page-table entry, by reason and function
   pagetoll read --how kvm
-      The commands that record which vCPU exits how often, and maps how many pages of which size
+      Print the commands that record exits and mapped pages of each vCPU
   pagetoll read vm.data
-      What they recorded
+      Analyse the recording
   pagetoll read --live $(pgrep -n qemu-system) --for 5
-      What KVM counts of a running VMM
+      Sample the KVM counters of a running VMM
   pagetoll read old.xentrace --compare new.xentrace
-      The same work on two kernels: what happens more often, exit code 1";
+      Compare two kernels at the same work; exit code 1 if something happens more often";
+
+fn file_help() -> String {
+    let formats = FORMATS.each_ref().map(|format| format.name);
+    format!(
+        "Capture to analyse, - for standard input; one of: {}",
+        formats.join(", ")
+    )
+}
 
 /// Arguments of `read`.
 #[derive(Debug, Args)]
 pub(crate) struct ReadArgs {
-    /// What was recorded, found by its content: xentrace, perf.data, perf script, trace-cmd report, function_graph, kvm_stat,
-    /// query-stats, debugfs or virsh domstats of KVM, perf kvm stat report, bpftrace; - reads standard input
-    #[arg(required_unless_present_any = ["how", "live"])]
+    #[arg(required_unless_present_any = ["how", "live"], help = file_help())]
     pub(crate) file: Option<PathBuf>,
-    /// Prints how it is recorded on this host: all sources, or one
+    /// Print how to record it on this host: all sources, or one
     #[arg(
         long,
         value_name = "SOURCE",
@@ -43,29 +50,29 @@ pub(crate) struct ReadArgs {
         value_parser = PossibleValuesParser::new([&[ALL_SOURCES], &*Recorder::sources()].concat()),
     )]
     pub(crate) how: Option<String>,
-    /// Prints each record of an xentrace instead, with the functions that were in
+    /// Dump every xentrace record, symbolised
     #[arg(long, requires = "file", conflicts_with_all = ["how", "live", "compare", "format", "output"])]
     pub(crate) dump: bool,
-    /// Instead of a file: what KVM's counters of this VMM grow by
+    /// Sample the KVM counters of process PID instead of reading a file
     #[arg(long, value_name = "PID", conflicts_with_all = ["file", "symbols", "compare"])]
     pub(crate) live: Option<u32>,
-    /// With --live: for how many seconds
+    /// With --live: sample for SECONDS
     #[arg(
         long = "for",
         value_name = "SECONDS",
         default_value = "10",
         requires = "live",
         conflicts_with_all = ["file", "how"],
-        value_parser = values::seconds
+        value_parser = seconds
     )]
     pub(crate) during: Duration,
-    /// Names functions: System.map, /proc/kallsyms, vmlinux or xen-syms; may be given for each of them
+    /// Resolve addresses by this System.map, kallsyms, vmlinux or xen-syms; repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) symbols: Vec<PathBuf>,
-    /// A capture of the same work on another kernel or setting: what happens more often there, and what less
+    /// Compare with a capture of the same work on another kernel
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,
-    /// With --compare: how much more often an event may happen for each unit of work, in percent
+    /// With --compare: tolerate this increase of an event per unit, in percent
     #[arg(
         long,
         value_name = "PERCENT",

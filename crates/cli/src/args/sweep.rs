@@ -11,13 +11,13 @@ use super::ListOutputArgs;
 pub(super) const EXAMPLES: &str = "\
 Examples:
   pagetoll sweep plan.toml --store bills --dry-run
-      The jobs of the plan, and which of them have a bill; does nothing
+      List the jobs of the plan and those with a bill; run nothing
   pagetoll sweep plan.toml --store bills
-      Makes the bills that are missing; a second run does nothing
+      Run the missing jobs; a second run has nothing to do
   pagetoll sweep plan.toml --store bills --print-jobs | xargs -d '\\n' -n1 -P8 sh -c
-      The same by another program: one command a line, for arrays of Slurm, parallel or xargs
+      Run them by another program: one command a line, for Slurm arrays, parallel or xargs
   pagetoll sweep show bills
-      One line for each bill, or why it failed
+      Print a line per bill, or the reason of its failure
 
 A plan is TOML, of at most 100000 jobs: docs/sweep.md. Exit code 1: a job failed, or a check of a bill did.";
 
@@ -25,7 +25,7 @@ A plan is TOML, of at most 100000 jobs: docs/sweep.md. Exit code 1: a job failed
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct SweepArgs {
-    /// What to do; without one, runs a plan.
+    /// Subcommand; without one, a plan is run.
     #[command(subcommand)]
     pub(crate) command: Option<SweepCommand>,
     #[command(flatten)]
@@ -35,63 +35,63 @@ pub(crate) struct SweepArgs {
     pub(crate) place: PlaceArgs,
 }
 
-/// What to do with the results of a sweep.
+/// Subcommands of `sweep`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SweepCommand {
-    /// Prints a line for each job of a store: its options and costs, or why it failed
+    /// Print a line per job of a store: options and costs, or error
     Show(ShowArgs),
 }
 
 /// Arguments of `sweep show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// The folder of the bills
+    /// Folder of the bills
     pub(crate) store: PathBuf,
     #[command(flatten)]
     pub(crate) output: ListOutputArgs,
 }
 
-/// A plan, and how it is run.
+/// A plan, and options of its run.
 #[derive(Debug, Args)]
 pub(crate) struct SweepOrder {
-    /// The plan: axes, of which every combination is a bill
+    /// Plan: axes, of which every combination is a bill
     pub(crate) plan: PathBuf,
-    /// The folder that keeps the bills, made where needed
+    /// Keep the bills in this folder; create it if missing
     #[arg(long, value_name = "DIR")]
     pub(crate) store: PathBuf,
-    /// Bills at the same time [default: one for 2 CPUs and 4 GiB]
+    /// Run N bills at once [default: one per 2 CPUs and 4 GiB]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
-    /// How often a job that failed is tried again
+    /// Retry a failed job N times
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retries: u32,
-    /// Only lists the jobs, and what became of them
+    /// List the jobs and their states; run nothing
     #[arg(long, conflicts_with_all = ["print_jobs", "job"])]
     pub(crate) dry_run: bool,
-    /// Only prints a command for each job that is still to do
+    /// Print a command for each missing job; run nothing
     #[arg(long, conflicts_with = "job")]
     pub(crate) print_jobs: bool,
-    /// Runs this job alone; others may run beside it
+    /// Run this job alone; safe beside others
     #[arg(long, value_name = "ID")]
     pub(crate) job: Option<JobId>,
 }
 
-/// Where bills are made.
+/// Place of the runs.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
-    /// Where bills are made
+    /// Run the jobs here or on a cluster
     #[arg(long, value_name = "WHERE", default_value = "local")]
     pub(crate) on: SweepOn,
-    /// With --on ray: the cluster's address, as ray.init takes it [default: the cluster that runs here, else a new one]
+    /// With --on ray: connect to this cluster, as ray.init does [default: a running or new local one]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) address: Option<String>,
 }
 
-/// Where the jobs of a sweep are run.
+/// Places that run the jobs of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SweepOn {
-    /// On this machine
+    /// This machine
     Local,
-    /// On the nodes of a cluster of Ray, by the Python package pagetoll
+    /// Nodes of a Ray cluster, through the Python package pagetoll
     Ray,
 }

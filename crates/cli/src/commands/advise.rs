@@ -1,4 +1,4 @@
-//! `pagetoll advise`: what rules say of a capture, or of this host.
+//! `pagetoll advise`: rules applied to a capture, or to this host.
 
 mod document;
 
@@ -6,14 +6,14 @@ use std::path::Path;
 
 use anyhow::Result;
 use pagetoll_advice::{Advice, Facts, Rules};
-use pagetoll_observe::Capture;
-use pagetoll_render::Format;
+use pagetoll_captures::Capture;
 use serde::Serialize;
 
-use super::print_list;
 use super::recorded::{deliver, observed, symbols};
+use super::write_list;
 use crate::args::AdviseArgs;
 use crate::failure::Outcome;
+use crate::output::Destination;
 
 /// Advice in JSON: on a capture, or on a host.
 #[derive(Serialize)]
@@ -27,13 +27,14 @@ struct Advised<'a> {
 
 /// Tries all rules.
 pub(crate) fn run(args: &AdviseArgs) -> Result<Outcome> {
+    let destination = Destination::of_list(&args.output)?;
     match &args.file {
-        Some(file) => on_capture(file, args),
-        None => on_host(args.format),
+        Some(file) => on_capture(file, args, &destination),
+        None => on_host(&destination),
     }
 }
 
-fn on_capture(file: &Path, args: &AdviseArgs) -> Result<Outcome> {
+fn on_capture(file: &Path, args: &AdviseArgs, destination: &Destination) -> Result<Outcome> {
     let observation = observed(file, &symbols(&args.symbols)?)?;
     let rules = Rules::embedded()?;
     let advised = Advised {
@@ -42,12 +43,12 @@ fn on_capture(file: &Path, args: &AdviseArgs) -> Result<Outcome> {
         advice: rules.on(&observation),
     };
     let document = document::of_capture(&observation.capture, &advised.advice);
-    print_list(document, &advised, args.format)?;
+    write_list(document, &advised, destination)?;
     Ok(deliver(&[&observation.capture]))
 }
 
-fn on_host(format: Format) -> Result<Outcome> {
-    let facts = pagetoll_live::facts::of_this_host();
+fn on_host(destination: &Destination) -> Result<Outcome> {
+    let facts = crate::doctor::facts::of_this_host();
     let rules = Rules::embedded()?;
     let advised = Advised {
         capture: None,
@@ -55,6 +56,6 @@ fn on_host(format: Format) -> Result<Outcome> {
         advice: rules.before(&facts),
     };
     let document = document::of_host(&facts, &advised.advice)?;
-    print_list(document, &advised, format)?;
+    write_list(document, &advised, destination)?;
     Ok(Outcome::Success)
 }

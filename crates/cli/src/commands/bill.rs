@@ -13,18 +13,17 @@ use pagetoll_render::{Kind, harmless};
 use super::deliver::deliver;
 use super::graph::Graph;
 use super::watched::watched;
-use crate::args::{BillCommand, Verbosity};
+use crate::args::{BillArgs, Verbosity};
 use crate::backends;
 use crate::command_line::command_line;
 use crate::failure::Outcome;
 use crate::output::{self, Destination};
 
 /// Makes a bill and prints it. Nothing is started before everything that was said has been checked.
-pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome> {
-    let (route, args) = command.split();
-    let spec = args.spec(route);
-    let chosen = backends::chosen(route, args.on);
-    options::check(spec.given(), route, chosen.kind).map_err(pagetoll_backend::Error::from)?;
+pub(crate) fn run(args: &BillArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let BillArgs { spec, given, .. } = args;
+    let chosen = backends::chosen(spec.route, args.on, given);
+    options::check(given, spec.route, chosen.kind).map_err(pagetoll_backend::Error::from)?;
     let destination = Destination::new(&args.output, Kind::Bill)?;
     let graph = spec
         .lab
@@ -32,12 +31,11 @@ pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome>
         .as_deref()
         .map(|file| Graph::new(file, spec.lab.kernels.len()))
         .transpose()?;
-    let backend = backends::of(chosen.kind);
-    backend.check(&spec)?;
+    let prepared = backends::of(chosen.kind).prepare(spec)?;
     if spec.live.dry_run == Wanted::Yes {
-        return intend(&backend.intentions(&spec)?);
+        return intend(&prepared.intentions()?);
     }
-    let work = || watched(verbosity, |context| backend.bill(&spec, context));
+    let work = || watched(verbosity, |context| prepared.bill(context));
     let Billed {
         draft,
         timings,

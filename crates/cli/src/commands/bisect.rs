@@ -7,9 +7,10 @@ mod judge;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use clap::CommandFactory;
 use pagetoll_backend::Context;
-use pagetoll_bill::diff::Missing;
 use pagetoll_bill::{Arch, Available, Bill, Unavailable};
+use pagetoll_compare::diff::MissingRows;
 use pagetoll_host::cache::Cache;
 use pagetoll_render as render;
 use pagetoll_render::Format;
@@ -25,10 +26,10 @@ use super::sweep::local;
 use super::sweep::{Sweep, executor_at, jobs};
 use super::watched::attended;
 use crate::args::{
-    self, BisectArgs, BisectCommand, BisectOrder, Judging, PlaceArgs, SweepOn, Verbosity,
+    BisectArgs, BisectCommand, BisectOrder, Cli, Judging, PlaceArgs, SweepOn, Verbosity,
 };
 use crate::failure::{self, Failure, Outcome};
-use crate::{output, terminal};
+use crate::output::Destination;
 use commits::Commits;
 use judge::{Judge, Judged, Names, Sought};
 
@@ -47,12 +48,22 @@ pub(crate) fn run(args: &BisectArgs, verbosity: Verbosity) -> Result<Outcome> {
         (Some(BisectCommand::RunOne(one)), _) => {
             attended(verbosity, |context| judge::run_one(one, context))
         }
-        (None, Some(order)) => attended(verbosity, |context| bisect(order, &args.place, context)),
+        (None, Some(order)) => {
+            let destination = Destination::of_list(&args.output)?;
+            attended(verbosity, |context| {
+                bisect(order, &args.place, &destination, context)
+            })
+        }
         (None, None) => Err(Failure::BadInput("expected GOOD and BAD".to_owned()).into()),
     }
 }
 
-fn bisect(order: &BisectOrder, place: &PlaceArgs, context: &Context<'_>) -> Result<Outcome> {
+fn bisect(
+    order: &BisectOrder,
+    place: &PlaceArgs,
+    destination: &Destination,
+    context: &Context<'_>,
+) -> Result<Outcome> {
     let option = if order.xen { "xen" } else { "kernel" };
     let settings = settings(order.route.name(), &order.judging(), &[option, "profile"])?;
     let arch = arch(&settings)?;
@@ -82,7 +93,8 @@ fn bisect(order: &BisectOrder, place: &PlaceArgs, context: &Context<'_>) -> Resu
         false => Profile::Unwanted,
     };
     let pair = bisection.pair(good, bad, profile)?;
-    print(order, &bisection.names, &search, &pair)?;
+    let text = answer(order, &bisection.names, &search, &pair, destination)?;
+    destination.write(&text)?;
     Ok(Outcome::Success)
 }
 
@@ -106,7 +118,7 @@ impl<'a> Range<'a> {
             return Ok(Self::Packages(packages));
         };
         if place.on == SweepOn::Ray {
-            let problem = "--on ray: does not apply to --git, whose kernels are built on this machine; expected --on local";
+            let problem = "--on ray: not supported with --git, whose kernels are built on this machine; use --on local";
             return Err(Failure::BadInput(problem.to_owned()).into());
         }
         let ends = [order.good.as_str(), order.bad.as_str()];
@@ -230,7 +242,7 @@ impl Bisection<'_> {
         let settings = self.settings.and(self.option, &source);
         let profile = Value::Flag(profile == Profile::Wanted);
         let settings = settings.and("profile", &profile);
-        jobs::job(settings, &mut args::command(), &mut self.inputs)
+        jobs::job(settings, &mut Cli::command(), &mut self.inputs)
     }
 
     /// Makes those bills that the store lacks.
@@ -284,8 +296,8 @@ fn settings(route: &str, judging: &Judging, own: &[&str]) -> Result<Settings, Fa
             "{problem}; expected options of `pagetoll bill` after --"
         ))
     };
-    let settings = Settings::of_words(route, &judging.options)
-        .map_err(|word| refused(format!("{word}: belongs to no option")))?;
+    let settings = Settings::from_words(route, &judging.options)
+        .map_err(|word| refused(format!("{word}: not the value of an option")))?;
     let allowed = jobs::option_names();
     let is_refused = |name: &str| {
         let known = name == ROUTE || allowed.iter().any(|option| option == name);
@@ -325,13 +337,14 @@ fn one_of(names: &[String]) -> String {
     }
 }
 
-/// The answer, and the row before and after.
-fn print(
+/// Text of the answer, and of the row before and after.
+fn answer(
     order: &BisectOrder,
     names: &[String],
     search: &Search,
     [good, bad]: &[Bill; 2],
-) -> Result<()> {
+    destination: &Destination,
+) -> Result<String> {
     let judge = Judge::new(&order.judging(), sought(order), good.clone())?;
     let Names {
         good: as_before,
@@ -344,11 +357,11 @@ fn print(
         Some(Answer::Among(range)) => one_of(&names[range]),
         Some(Answer::First(_)) | None => names[first_bad].clone(),
     };
-    let width = terminal::width();
-    let compared = render::diff(good, bad, &diff, Missing::Allowed, order.format, width)?;
-    if order.format != Format::Text {
+    let (format, width) = (destination.format, destination.width());
+    let compared = render::diff(good, bad, &diff, MissingRows::Allowed, format, width)?;
+    if format != Format::Text {
         failure::note(&format!("first {changed}: {first_bad}"));
-        return Ok(output::print(&compared)?);
+        return Ok(compared);
     }
     let change = diff.changes.first();
     let costs = change.map_or(String::new(), |change| {
@@ -364,6 +377,6 @@ fn print(
         title: format!("bisect: {}", judge.row),
         sections: vec![Section::facts("", facts)],
     };
-    let answer = render::list(document, &(), Format::Text, width)?;
-    Ok(output::print(&format!("{answer}\n{compared}"))?)
+    let answer = render::list(document, &(), format, width)?;
+    Ok(format!("{answer}\n{compared}"))
 }

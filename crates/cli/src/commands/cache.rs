@@ -6,20 +6,20 @@ use std::time::{Duration, SystemTime};
 use anyhow::Result;
 use pagetoll_host::cache::inventory::{self, Cleaned, Item, Verified};
 use pagetoll_host::cache::{self, Location};
-use pagetoll_render::Format;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
 use serde::Serialize;
 
-use super::print_list;
 use super::watched::{in_lab, watched};
-use crate::args::{CacheArgs, CacheCommand, CleanArgs, Verbosity};
+use super::write_list;
+use crate::args::{CacheArgs, CacheCommand, CleanArgs, ListOutputArgs, Verbosity};
 use crate::failure::{self, Outcome};
+use crate::output::Destination;
 
 pub(crate) fn run(args: &CacheArgs, verbosity: Verbosity) -> Result<Outcome> {
     match &args.command {
-        None => list(args.list.format, verbosity),
-        Some(CacheCommand::Verify(args)) => verify(args.format, verbosity),
+        None => list(&args.output, verbosity),
+        Some(CacheCommand::Verify(args)) => verify(args, verbosity),
         Some(CacheCommand::Clean(args)) => clean(args, verbosity),
     }
 }
@@ -59,7 +59,8 @@ struct List {
     items: Vec<Listed>,
 }
 
-fn list(format: Format, verbosity: Verbosity) -> Result<Outcome> {
+fn list(args: &ListOutputArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let destination = Destination::of_list(args)?;
     let list = watched(verbosity, |_| {
         let Location { root, .. } = cache::look()?;
         let items = Listed::all(inventory::list(&root)?);
@@ -75,7 +76,7 @@ fn list(format: Format, verbosity: Verbosity) -> Result<Outcome> {
         ),
         sections: vec![Section::table("", table(&list.items))],
     };
-    print_list(document, &list, format)?;
+    write_list(document, &list, &destination)?;
     Ok(Outcome::Success)
 }
 
@@ -129,7 +130,8 @@ impl Compared {
     }
 }
 
-fn verify(format: Format, verbosity: Verbosity) -> Result<Outcome> {
+fn verify(args: &ListOutputArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let destination = Destination::of_list(args)?;
     let compared = watched(verbosity, |context| {
         let root = cache::look()?.root;
         let mut phase = context.progress.begin("cache", 0);
@@ -142,7 +144,7 @@ fn verify(format: Format, verbosity: Verbosity) -> Result<Outcome> {
         }
         Ok(compared)
     })?;
-    print_list(comparison(&compared), &compared, format)?;
+    write_list(comparison(&compared), &compared, &destination)?;
     let differing: Vec<_> = compared
         .iter()
         .filter(|one| one.state == "differs")
@@ -191,6 +193,7 @@ struct Freed {
 }
 
 fn clean(args: &CleanArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let destination = Destination::of_list(&args.output)?;
     let Cleaned { removed, in_use } = in_lab(verbosity, |surroundings| {
         let (cache, cleaning) = (surroundings.cache, args.cleaning());
         match args.dry_run {
@@ -221,7 +224,7 @@ fn clean(args: &CleanArgs, verbosity: Verbosity) -> Result<Outcome> {
             Section::table("In use, hence kept", table(&freed.in_use)),
         ],
     };
-    print_list(document, &freed, args.format)?;
+    write_list(document, &freed, &destination)?;
     Ok(Outcome::Success)
 }
 

@@ -6,8 +6,8 @@ mod xen_guest;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use pagetoll_bill::cost::{Derived, Kind, Topology};
 use pagetoll_bill::{Bill, Route, Unit};
+use pagetoll_cost::{Derived, Kind, Topology};
 use pagetoll_sim::calibrate::figures;
 use pagetoll_sim::routes::pin::calibrate as pin;
 use serde::Serialize;

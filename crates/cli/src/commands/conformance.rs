@@ -9,10 +9,10 @@ use anyhow::Result;
 use serde::Serialize;
 
 use self::suite::{Answers, Asked, Comparison, Given};
-use super::print_list;
+use super::write_list;
 use crate::args::{ConformanceArgs, ConformanceSuite, Verbosity};
 use crate::failure::Outcome;
-use crate::output;
+use crate::output::{self, Destination};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, Table};
 
@@ -21,6 +21,7 @@ const WIDTH: usize = 44;
 
 /// Runs the cases and compares.
 pub(crate) fn run(args: &ConformanceArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let destination = Destination::of_list(&args.output)?;
     let comparison = match args.suite {
         ConformanceSuite::Xen => suites::XEN.compare(args, verbosity)?,
         ConformanceSuite::Vfio => suites::VFIO.compare(args, verbosity)?,
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &ConformanceArgs, verbosity: Verbosity) -> Result<Outcom
         output::write(record(&comparison.asked, &comparison.real), Some(path))?;
     }
     let compared = Compared::new(&comparison);
-    print_list(document(&compared), &compared, args.format)?;
+    write_list(document(&compared), &compared, &destination)?;
     Ok(compared.outcome())
 }
 

@@ -5,19 +5,21 @@ use pagetoll_bill::Arch;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
 
-use super::print_list;
+use super::write_list;
 use crate::args::DoctorArgs;
-use crate::doctor::{Diagnosis, Finding, install};
+use crate::doctor::{Diagnosis, Finding, State, install};
 use crate::failure::Outcome;
+use crate::output::Destination;
 
 /// Examines the machine, and installs what is missing where that was asked for.
 pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
+    let destination = Destination::of_list(&args.output)?;
     let mut diagnosis = Diagnosis::of_this_machine(args.arch);
     if args.install && diagnosis.install.is_some() {
         install::missing(&diagnosis)?;
         diagnosis = Diagnosis::of_this_machine(args.arch);
     }
-    print_list(document(&diagnosis, args.arch), &diagnosis, args.format)?;
+    write_list(document(&diagnosis, args.arch), &diagnosis, &destination)?;
     Ok(match diagnosis.lab_can_run {
         true => Outcome::Success,
         false => Outcome::Lacking,
@@ -44,13 +46,20 @@ fn document(diagnosis: &Diagnosis, arch: Arch) -> Document {
     }
 }
 
+/// What is missing comes first, then notes, then what is well.
 fn table(findings: &[Finding]) -> Table {
     let mut table = Table::new([
         Column::left("state"),
         Column::left("what"),
-        Column::left("found"),
-        Column::left("remedy"),
+        Column::left("found").wrapping(),
+        Column::left("remedy").wrapping(),
     ]);
+    let mut findings: Vec<_> = findings.iter().collect();
+    findings.sort_by_key(|finding| match finding.state {
+        State::Missing => 0,
+        State::Note => 1,
+        State::Ok => 2,
+    });
     for finding in findings {
         table.row([
             finding.state.to_string(),
@@ -60,4 +69,28 @@ fn table(findings: &[Finding]) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_well_comes_first() {
+        let finding = |name: &str, state| Finding {
+            name: name.to_owned(),
+            state,
+            detail: String::new(),
+            remedy: None,
+        };
+        let findings = [
+            finding("a", State::Ok),
+            finding("b", State::Note),
+            finding("c", State::Missing),
+            finding("d", State::Note),
+        ];
+        let table = table(&findings);
+        let names: Vec<_> = table.rows.iter().map(|row| row[1].as_str()).collect();
+        assert_eq!(names, ["c", "b", "d", "a"]);
+    }
 }

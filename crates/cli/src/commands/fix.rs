@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use pagetoll_backend::Error;
 use pagetoll_bill::{Arch, Verdict};
-use pagetoll_fix::build::{Built, Order, build};
+use pagetoll_fix::build::{KernelBuild, Order, build};
 use pagetoll_fix::catalogue::{self, Bench, Fix, Program};
-use pagetoll_fix::check::{CheckOrder, Control, Proof, Proved, Subject, check};
+use pagetoll_fix::check::{CheckOrder, CheckResult, Control, Proof, Subject, check};
 use pagetoll_fix::spec::{PREFIX, Spec};
 use pagetoll_fix::{Flavour, cover, hypervisor};
 use pagetoll_host::capacity;
@@ -18,14 +18,15 @@ use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::{XenImage, XenSource};
 use serde::Serialize;
 
-use super::print_list;
 use super::watched::in_lab;
+use super::write_list;
 use crate::args::{
-    BuildArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixExportArgs, FixShowArgs, ListArgs,
+    BuildArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixExportArgs, FixShowArgs, ListOutputArgs,
     Verbosity,
 };
 use crate::failure::{self, Failure, Outcome};
-use crate::{output, terminal};
+use crate::output::{self, Destination};
+use crate::terminal;
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, Table};
 use pagetoll_render::text;
@@ -83,9 +84,10 @@ impl Listed {
     }
 }
 
-fn list(args: &ListArgs) -> Result<Outcome> {
+fn list(args: &ListOutputArgs) -> Result<Outcome> {
+    let destination = Destination::of_list(args)?;
     let listed: Vec<_> = catalogue::all().iter().map(Listed::new).collect();
-    print_list(listing(&listed), &listed, args.format)?;
+    write_list(listing(&listed), &listed, &destination)?;
     Ok(Outcome::Success)
 }
 
@@ -221,14 +223,14 @@ fn refuse(option: &str, given: bool, spec: &Spec) -> Result<(), Failure> {
     match given {
         false => Ok(()),
         true => Err(Failure::BadInput(format!(
-            "{option}: does not apply to {PREFIX}{spec} of Xen, which is built from Debian's source"
+            "{option}: not supported by {PREFIX}{spec} of Xen, which is built from Debian's source"
         ))),
     }
 }
 
 fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
     let order = match args.lock_profile {
-        true => order_of(Spec::of_xen(&args.name).map_err(Error::from)?, args.build)?,
+        true => order_of(Spec::xen(&args.name).map_err(Error::from)?, args.build)?,
         false => order(&args.name, args.build)?,
     };
     if order.spec.program() == Program::Xen {
@@ -268,7 +270,7 @@ fn billed_by(spec: &Spec) -> &'static str {
     }
 }
 
-fn built_document(order: &Order, built: &Built, taken: Duration) -> Document {
+fn built_document(order: &Order, built: &KernelBuild, taken: Duration) -> Document {
     let how = if built.cached {
         "found in the cache"
     } else {
@@ -320,6 +322,7 @@ fn xen_document(spec: &Spec, flavour: hypervisor::Flavour, built: &XenImage) -> 
 }
 
 fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let destination = Destination::of_list(&args.output)?;
     output::check_folder("--keep-logs", args.keep_logs.as_deref())?;
     let order = CheckOrder {
         subject: subject(&args)?,
@@ -338,10 +341,10 @@ fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
         refuse("--kernel", args.kernel.is_some(), &order.build.spec)?;
     }
     let proof = in_lab(verbosity, |here| check(&order, here))?;
-    print_list(
+    write_list(
         proven(&order, &proof),
         &ProofJson::new(&order, &proof),
-        args.format,
+        &destination,
     )?;
     Ok(deliver(&proof))
 }
@@ -358,7 +361,7 @@ fn subject(args: &FixCheckArgs) -> Result<Subject> {
 
 /// Reports failed and inconclusive checks on stderr.
 fn deliver(proof: &Proof) -> Outcome {
-    for proved in &proof.proved {
+    for proved in &proof.results {
         let row = format!("{} on {} CPUs", proved.check.name, proved.cpus);
         match proved.check.verdict {
             Verdict::Pass => {}
@@ -393,7 +396,7 @@ fn proven(order: &CheckOrder, proof: &Proof) -> Document {
         Column::left("negative control"),
         Column::left("failed there"),
     ]);
-    for proved in &proof.proved {
+    for proved in &proof.results {
         table.row([
             proved.check.name.clone(),
             proved.cpus.to_string(),
@@ -436,7 +439,7 @@ const fn how(order: &CheckOrder) -> (&'static str, &'static str) {
     }
 }
 
-fn of_control(proved: &Proved, text: fn(&Control) -> &String) -> &str {
+fn of_control(proved: &CheckResult, text: fn(&Control) -> &String) -> &str {
     proved.control.as_ref().map_or("", |control| text(control))
 }
 
@@ -465,7 +468,7 @@ struct ProvedJson<'a> {
 
 impl<'a> ProofJson<'a> {
     fn new(order: &CheckOrder, proof: &'a Proof) -> Self {
-        let proved = proof.proved.iter().map(|proved| ProvedJson {
+        let proved = proof.results.iter().map(|proved| ProvedJson {
             check: &proved.check,
             cpus: proved.cpus,
             control: proved.control.as_ref().map(|control| &*control.name),

@@ -7,7 +7,7 @@ use pagetoll_backend::Stacks;
 use pagetoll_bill::Bill;
 use pagetoll_render::flamegraph::{OfKernel, difference, flame_graph, folded};
 use pagetoll_render::harmless;
-use pagetoll_traces::perfetto::write_stacks;
+use pagetoll_timeline::perfetto::write_stacks;
 
 use crate::failure::Failure;
 use crate::output;

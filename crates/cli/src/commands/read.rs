@@ -7,7 +7,7 @@ mod live;
 
 use anyhow::Result;
 use pagetoll_advice::{Advice, Rules};
-use pagetoll_observe::{Comparison, Observation};
+use pagetoll_captures::{Comparison, Observation};
 use serde::Serialize;
 
 use super::recorded::{deliver, observed, symbols};
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
     };
     let second = observed(other, &symbols)?;
     let comparison =
-        Comparison::of(&first, &second).map_err(|error| Failure::BadInput(error.to_string()))?;
+        Comparison::new(&first, &second).map_err(|error| Failure::BadInput(error.to_string()))?;
     let share = args.tolerance / 100.0;
     write_list(
         document::of_comparison(&comparison, share),

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::input;
-use pagetoll_observe::{Capture, Observation, observe, observe_stream};
-use pagetoll_traces::symbols::Symbols;
+use pagetoll_captures::{Capture, Observation, observe, observe_stream};
+use pagetoll_xentrace::symbols::Symbols;
 
 use super::name_of;
 use crate::failure::{self, Failure, Outcome};

@@ -1,9 +1,10 @@
-//! `pagetoll report`: prints a saved bill as its run would have, or several as curves.
+//! `pagetoll report`: a saved bill as its run would have printed it, or several as curves.
 
+mod mistaken;
 mod saved;
 
 use anyhow::Result;
-use pagetoll_bill::curves::{Curves, Named};
+use pagetoll_compare::curves::{Curves, NamedBill};
 use pagetoll_render::Kind;
 
 use super::deliver::deliver;
@@ -13,7 +14,7 @@ use crate::output::Destination;
 
 pub(super) use saved::read;
 
-/// Percent by which exact counts may differ and be equal, where that is not said; as that of `diff`.
+/// Default of --tolerance in percent, as that of `diff`.
 const TOLERANCE: f64 = 0.5;
 
 /// Prints a saved bill, or curves of several.
@@ -32,10 +33,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome> {
     }
 }
 
-fn curves(bills: &[Named], args: &ReportArgs) -> Result<Outcome> {
+fn curves(bills: &[NamedBill], args: &ReportArgs) -> Result<Outcome> {
     let destination = Destination::new(&args.output, Kind::Curves)?;
     let tolerance = args.tolerance.unwrap_or(TOLERANCE) / 100.0;
-    let curves = Curves::of(bills, args.over, tolerance)
+    let curves = Curves::new(bills, args.over, tolerance)
         .map_err(|error| Failure::BadInput(error.to_string()))?;
     let text = pagetoll_render::curves(&curves, destination.format, destination.width())?;
     destination.write(&text)?;

@@ -4,20 +4,22 @@ use anyhow::Result;
 use pagetoll_bill::{Arch, Backend, Role, Route, Support};
 use serde::Serialize;
 
-use super::print_list;
-use crate::args::ListArgs;
+use super::write_list;
+use crate::args::ListOutputArgs;
 use crate::backends;
 use crate::failure::Outcome;
+use crate::output::Destination;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
 
-pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
+pub(crate) fn run(args: &ListOutputArgs) -> Result<Outcome> {
+    let destination = Destination::of_list(args)?;
     let listed = Route::ALL
         .iter()
         .copied()
         .map(Listed::new)
         .collect::<Vec<_>>();
-    print_list(document(&listed), &listed, args.format)?;
+    write_list(document(&listed), &listed, &destination)?;
     Ok(Outcome::Success)
 }
 

@@ -6,15 +6,17 @@ use pagetoll_bill::RouteMechanism;
 use pagetoll_sim::search::{Explored, Verdict, search_all};
 use serde::Serialize;
 
-use super::print_list;
-use crate::args::ListArgs;
+use super::write_list;
+use crate::args::ListOutputArgs;
 use crate::failure::Outcome;
+use crate::output::Destination;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
 
-pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
+pub(crate) fn run(args: &ListOutputArgs) -> Result<Outcome> {
+    let destination = Destination::of_list(args)?;
     let found: Vec<_> = search_all().map(Searched::new).collect();
-    print_list(document(&found), &found, args.format)?;
+    write_list(document(&found), &found, &destination)?;
     let as_expected = found.iter().all(|searched| searched.as_expected);
     Ok(if as_expected {
         Outcome::Success

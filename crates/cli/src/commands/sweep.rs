@@ -58,7 +58,8 @@ fn sweep(order: &SweepOrder, place: &PlaceArgs, context: &Context<'_>) -> Result
         None => (jobs, Access::Sweep),
     };
     if place.on == SweepOn::Ray && order.jobs.is_some() {
-        let problem = "--jobs: does not apply to --on ray, where the cluster decides; expected it with --on local";
+        let problem =
+            "--jobs: not supported with --on ray, where the cluster decides; use --on local";
         return Err(Failure::BadInput(problem.to_owned()).into());
     }
     let executor = executor_at(place, &jobs, local::workers(order.jobs))?;
@@ -94,7 +95,7 @@ pub(super) fn executor_at(
     match (place.on, &place.address) {
         (SweepOn::Local, None) => Ok(Box::new(Local::new(jobs, workers)?)),
         (SweepOn::Local, Some(_)) => Err(Failure::BadInput(
-            "--address: does not apply to --on local; expected it with --on ray".to_owned(),
+            "--address: not supported with --on local; use --on ray".to_owned(),
         )
         .into()),
         (SweepOn::Ray, address) => Ok(Box::new(Ray::new(address.as_deref())?)),

@@ -4,7 +4,7 @@ mod live;
 
 use anyhow::Result;
 use pagetoll_backend::Error;
-use pagetoll_bill::cost::published::{Published, PublishedUnit};
+use pagetoll_cost::published::{PublishedFigure, PublishedUnit};
 use pagetoll_sim::routes::{DEFAULT_SAMPLES, Samples};
 use pagetoll_sim::validate::{self, Comparison, Sensitivity};
 
@@ -30,13 +30,13 @@ pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> 
     if args.live {
         return live::run(args, &destination, verbosity);
     }
-    let published = Published::built_in();
+    let published = PublishedFigure::built_in();
     let compared = validate::validate(published, SAMPLES).map_err(Error::from)?;
     write_list(document(&compared, published), &compared, &destination)?;
     Ok(Outcome::Success)
 }
 
-fn document(compared: &[Comparison], published: &[Published]) -> Document {
+fn document(compared: &[Comparison], published: &[PublishedFigure]) -> Document {
     let missing = validate::unexpressed(published)
         .map(|figure| format!("{}: {}", figure.id, figure.quantity));
     Document {
@@ -140,7 +140,7 @@ fn sensitivities(compared: &[Comparison]) -> Table {
 
 fn sources(compared: &[Comparison]) -> Vec<String> {
     let line = |one: &Comparison| {
-        let Published {
+        let PublishedFigure {
             id,
             derived,
             source,
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn every_published_figure_is_compared_or_listed_as_missing() {
-        let published = Published::built_in();
+        let published = PublishedFigure::built_in();
         let missing = validate::unexpressed(published).count();
         let samples = Samples { count: 3, seed: 1 };
         let compared = validate::validate(published, samples).unwrap();

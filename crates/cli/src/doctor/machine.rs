@@ -1,5 +1,6 @@
 //! What the lab needs of a machine besides programs.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -10,12 +11,21 @@ use pagetoll_lab::request;
 use super::{Finding, State};
 
 const GIB: u64 = 1 << 30;
+/// os-release(5).
+const OS_RELEASE: &str = "/etc/os-release";
 /// What kernel, headers and Xen take once fetched and unpacked. Assumed, with room for a second kernel.
 const CACHE_BYTES: u64 = 2 * GIB;
 
 /// Findings about the machine; programs are in `install`.
 pub(super) fn findings() -> Vec<Finding> {
-    vec![architecture(), cores(), memory(), cache()]
+    let release = fs::read_to_string(OS_RELEASE).unwrap_or_default();
+    vec![
+        architecture(),
+        distribution(&release),
+        cores(),
+        memory(),
+        cache(),
+    ]
 }
 
 fn architecture() -> Finding {
@@ -28,6 +38,26 @@ fn architecture() -> Finding {
             State::Missing,
             &detail,
             "guest programs are built for Linux on x86-64: use such a machine",
+        ),
+    }
+}
+
+/// Kernels and Xen are fetched through the system's apt, under the names that Debian's archive has for them.
+fn distribution(release: &str) -> Finding {
+    const NAME: &str = "distribution";
+    let field = |name: &str| {
+        let value = |line: &str| Some(line.strip_prefix(name)?.strip_prefix('=')?.to_owned());
+        let value = release.lines().find_map(value).unwrap_or_default();
+        value.trim_matches('"').to_owned()
+    };
+    let detail = field("PRETTY_NAME");
+    match &*field("ID") {
+        "debian" => Finding::ok(NAME, detail),
+        _ => Finding::not_ok(
+            NAME,
+            State::Missing,
+            &format!("{detail}: its archive has neither Debian's kernels nor its Xen"),
+            "use a container of Debian 12 or later, as docs/install.md says, or files of your own: --kernel, --headers, --xen",
         ),
     }
 }
@@ -107,6 +137,16 @@ fn gib(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_distribution_other_than_debian_is_missing_kernels() {
+        let debian = "PRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\nID=debian\n";
+        assert_eq!(distribution(debian).state, State::Ok);
+        let ubuntu =
+            distribution("PRETTY_NAME=\"Ubuntu 24.04.3 LTS\"\nID=ubuntu\nID_LIKE=debian\n");
+        assert_eq!(ubuntu.state, State::Missing);
+        assert!(ubuntu.detail.starts_with("Ubuntu 24.04.3 LTS: "));
+    }
 
     #[test]
     fn gibibytes_have_one_decimal() {

@@ -2,9 +2,9 @@
 
 use std::ffi::OsStr;
 
+use pagetoll_captures::{Recorder, Recording};
 use pagetoll_host::tools::SearchPath;
 use pagetoll_live::host::recording;
-use pagetoll_observe::{Recorder, Recording};
 
 use super::{Finding, State};
 

@@ -1,31 +1,31 @@
-//! What a system answers, and how the table and the record show it.
+//! Answers of a system to the steps of a case, and their text in the table and the record.
 
 use std::fmt::Write;
 
 use super::{Case, Place};
 use crate::names::{Names, errno_name};
 
-/// A page of the process.
+/// Content of a page of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
-    /// Its first word; `None` where no page is mapped.
+pub struct PageContent {
+    /// First word; `None` where no page is mapped.
     pub first: Option<u64>,
     /// The word that fills the rest; `None` where the rest is not one word throughout.
     pub rest: Option<u64>,
-    /// Whether a userfaultfd protects it from writes.
+    /// True for a page that a userfaultfd protects from writes.
     pub protected: bool,
 }
 
-/// What a system answers to a step.
+/// A system's answer to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The call returned 0.
     Done,
-    /// It was refused: errno.
+    /// The call failed: errno.
     Refused(i32),
     /// `UFFDIO_REGISTER`: the calls that will work, a bit for each.
     Registered(u64),
-    /// Pages were brought in: errno or 0, and the last field of the argument, unless the kernel left it alone.
+    /// Pages were installed: errno or 0, and the last field of the argument, unless the kernel left it alone.
     Filled(i32, Option<i64>),
     /// poll(2): `revents`.
     Polled(u16),
@@ -33,12 +33,12 @@ pub enum Answer {
     Received(Place, u64),
     /// An access is done: the word that was read or written.
     Word(u64),
-    /// It is not: its thread sleeps.
+    /// An access that has not finished: its thread sleeps.
     Sleeps,
     /// There is no access under way.
     Idle,
     /// The pages of a memory.
-    Shown(Vec<Shown>),
+    Shown(Vec<PageContent>),
     /// Pages of a slot, counted from its first.
     Dirty(Vec<u64>),
     /// `KVM_EXIT_MMIO` for reading: address and bytes.
@@ -47,60 +47,59 @@ pub enum Answer {
     MmioWrite(u64, u64),
     /// `KVM_RUN` fails with `EFAULT` and no exit information.
     RunFailed,
-    /// The same with `KVM_EXIT_MEMORY_FAULT`: gpa, size, flags.
+    /// `KVM_RUN` fails with `EFAULT` and `KVM_EXIT_MEMORY_FAULT`: gpa, size, flags.
     MemoryFault(u64, u64, u64),
-    /// Something that no model has.
+    /// An answer that no model gives.
     Other(String),
 }
 
 /// Faults that wait in the queues of all userfaultfds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Those that have not been read.
+    /// Faults that have not been read.
     pub pending: usize,
     /// Faults in the queues, read or not.
     pub total: usize,
 }
 
-/// An answer, and who waits when it has been given.
+/// An answer, and the faults that wait after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered {
-    /// What the call returned.
+pub struct StepAnswer {
+    /// Result of the call.
     pub answer: Answer,
     /// Faults in the queues after the step.
     pub waiting: Waiting,
 }
 
-/// What became of a case on a real system.
+/// Outcome of a case on a real system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// An answer for each step.
-    Answered(Vec<Answered>),
-    /// It lacks what the case needs: what that is.
+    Answers(Vec<StepAnswer>),
+    /// Skipped: the need that the system lacks.
     Skipped(String),
 }
 
-/// The answers in words, as the table and the record show them.
+/// Text of the answers, as the table and the record show it.
 #[must_use]
-pub fn describe(case: &Case, answered: &[Answered]) -> Vec<String> {
-    answered.iter().map(|given| line(case, given)).collect()
-}
-
-fn line(case: &Case, given: &Answered) -> String {
-    let mut text = answer(case, &given.answer);
-    let Waiting { pending, total } = given.waiting;
-    if total > 0 {
-        // Writing to a String cannot fail.
-        let _infallible = write!(text, "; {total} wait, {pending} unread");
-    }
-    text
+pub fn describe(case: &Case, answered: &[StepAnswer]) -> Vec<String> {
+    let line = |given: &StepAnswer| {
+        let mut text = answer(case, &given.answer);
+        let Waiting { pending, total } = given.waiting;
+        if total > 0 {
+            // Writing to a String cannot fail.
+            let _infallible = write!(text, "; {total} wait, {pending} unread");
+        }
+        text
+    };
+    answered.iter().map(line).collect()
 }
 
 fn answer(case: &Case, answer: &Answer) -> String {
     match answer {
         Answer::Done => "ok".to_owned(),
         Answer::Refused(errno) => errno_name(*errno),
-        Answer::Registered(ioctls) => format!("ok: {}", IOCTLS.of_bits(*ioctls)),
+        Answer::Registered(ioctls) => format!("ok: {}", IOCTLS.bit_names(*ioctls)),
         Answer::Filled(errno, field) => filled(*errno, *field),
         Answer::Polled(revents) => poll_names(*revents),
         Answer::Received(at, flags) => format!("{}{}", place(case, *at), fault_flags(*flags)),
@@ -109,7 +108,10 @@ fn answer(case: &Case, answer: &Answer) -> String {
         Answer::Idle => "idle".to_owned(),
         Answer::Shown(pages) => shown(case, pages),
         Answer::Dirty(pages) if pages.is_empty() => "none dirty".to_owned(),
-        Answer::Dirty(pages) => format!("dirty {}", joined(pages, " ")),
+        Answer::Dirty(pages) => {
+            let words: Vec<String> = pages.iter().map(u64::to_string).collect();
+            format!("dirty {}", words.join(" "))
+        }
         Answer::MmioRead(gpa, bytes) => format!("MMIO read of {bytes} at {gpa:#x}"),
         Answer::MmioWrite(gpa, found) => {
             format!("MMIO write of {} at {gpa:#x}", word(case, *found))
@@ -152,8 +154,8 @@ fn place(case: &Case, at: Place) -> String {
     }
 }
 
-fn shown(case: &Case, pages: &[Shown]) -> String {
-    let page = |page: &Shown| {
+fn shown(case: &Case, pages: &[PageContent]) -> String {
+    let page = |page: &PageContent| {
         let mut text = match (page.first, page.rest) {
             (None, _) => "-".to_owned(),
             (Some(first), Some(rest)) if first == rest => word(case, first),
@@ -169,12 +171,7 @@ fn shown(case: &Case, pages: &[Shown]) -> String {
     pages.join(" ")
 }
 
-fn joined(numbers: &[u64], between: &str) -> String {
-    let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
-    words.join(between)
-}
-
-/// `_UFFDIO_*` of include/uapi/linux/userfaultfd.h, those that every kernel since 5.13 has.
+/// `_UFFDIO_*` of include/uapi/linux/userfaultfd.h that every kernel since 5.13 has.
 const IOCTLS: Names<u64> = Names(&[
     ("wake", 1 << 2),
     ("copy", 1 << 3),
@@ -187,7 +184,7 @@ const IOCTLS: Names<u64> = Names(&[
 const POLLED: Names<u64> = Names(&[("POLLIN", 1), ("POLLERR", 8), ("POLLHUP", 16)]);
 
 fn poll_names(revents: u16) -> String {
-    match POLLED.of_bits(revents.into()) {
+    match POLLED.bit_names(revents.into()) {
         none if none.is_empty() => "nothing".to_owned(),
         some => some,
     }
@@ -197,7 +194,7 @@ fn poll_names(revents: u16) -> String {
 const FAULT_FLAGS: Names<u64> = Names(&[("write", 1), ("wp", 2), ("minor", 4)]);
 
 fn fault_flags(flags: u64) -> String {
-    match FAULT_FLAGS.of_bits(flags) {
+    match FAULT_FLAGS.bit_names(flags) {
         none if none.is_empty() => none,
         some => format!(" {some}"),
     }

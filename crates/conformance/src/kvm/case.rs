@@ -1,8 +1,8 @@
-//! What a script asks for. Memory is named; [`Place`](super::Place) says where it lies.
+//! Cases: memory, vCPUs, and a list of calls. Memory is named; [`Place`](super::Place) gives the addresses.
 
 use std::fmt;
 
-/// What is behind the addresses of a memory.
+/// Backing of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Anonymous, of 4 KiB pages.
@@ -40,10 +40,10 @@ impl Kind {
     }
 }
 
-/// What is in memory when a case begins.
+/// Content of a memory before the first step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Nothing: no page is there.
+    /// Empty: no page is present.
     Empty,
     /// Each page has its label, and is mapped.
     Filled,
@@ -56,16 +56,16 @@ pub enum Content {
 pub struct Memory {
     /// Unique within the case: `m`, `n`.
     pub name: String,
-    /// What is behind its addresses.
+    /// Backing.
     pub kind: Kind,
-    /// Pages, of the size that its kind has.
+    /// Number of pages, of the size that its kind has.
     pub pages: u64,
-    /// What is in it.
+    /// Initial content.
     pub content: Content,
 }
 
 impl Memory {
-    /// Its length: pages of its kind's size.
+    /// Length: pages times the size of a page.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.pages * self.kind.page_size()
@@ -83,7 +83,7 @@ pub const GUEST_SLOT: u32 = 1000;
 /// The bytes of that slot.
 pub const GUEST_BYTES: u64 = 8 << 20;
 
-/// What a case cannot do without.
+/// Requirement of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// `KVM_SET_USER_MEMORY_REGION2` (`KVM_CAP_USER_MEMORY2`, Linux 6.8).
@@ -94,15 +94,15 @@ pub enum Need {
     Hugepages,
     /// `KVM_CAP_EXIT_ON_MISSING`.
     ExitOnMissing,
-    /// A kernel without it.
+    /// A kernel without `KVM_CAP_EXIT_ON_MISSING`.
     NoExitOnMissing,
     /// Write protection by userfaultfds (`UFFD_FEATURE_PAGEFAULT_FLAG_WP`: x86-64 Linux 5.7, arm64 Linux 6.10).
     Wp,
-    /// The same of pages that are not there (`UFFD_FEATURE_WP_UNPOPULATED`, Linux 6.4).
+    /// Write protection of pages that are not present (`UFFD_FEATURE_WP_UNPOPULATED`, Linux 6.4).
     WpUnpopulated,
-    /// A kernel of this version at least: an answer that has changed and that no feature tells of.
+    /// A kernel of this version at least, for an answer that has changed without a feature bit.
     Linux(Version),
-    /// A kernel before this version, likewise.
+    /// A kernel before this version, for an answer that has changed without a feature bit.
     LinuxBefore(Version),
 }
 
@@ -116,9 +116,9 @@ pub struct Version {
 }
 
 impl Version {
-    /// The version in a release, as `uname -r` prints it; `None` of a text that is none.
+    /// Version in a release, as `uname -r` prints it; `None` for other text.
     #[must_use]
-    pub fn of_release(release: &str) -> Option<Self> {
+    pub fn from_release(release: &str) -> Option<Self> {
         let (major, rest) = release.split_once('.')?;
         let end = rest.find(|c: char| !c.is_ascii_digit());
         let minor = &rest[..end.unwrap_or(rest.len())];
@@ -136,7 +136,7 @@ impl fmt::Display for Version {
 }
 
 impl Need {
-    /// Those that are no version, with their names in scripts.
+    /// All needs but the versions, with their names in scripts.
     pub const NAMED: [(&'static str, Self); 7] = [
         ("region2", Self::Region2),
         ("guest-memfd", Self::GuestMemfd),
@@ -147,7 +147,7 @@ impl Need {
         ("wp-unpopulated", Self::WpUnpopulated),
     ];
 
-    /// Why a case that needs it is skipped on a system without it.
+    /// Reason to skip a case on a system without it.
     #[must_use]
     pub fn lacking(self) -> String {
         let text = match self {
@@ -186,7 +186,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// Who touches memory, each of a kind counted from 0.
+/// Source of memory accesses; each kind is counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Actor {
     /// A thread of the process, by system calls.
@@ -195,16 +195,16 @@ pub enum Actor {
     Vcpu(usize),
 }
 
-/// What an actor does with memory.
+/// Access of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
     /// Reads the word at a place or, for a vCPU, at a guest physical address.
     Read(super::Place),
-    /// Writes a word there.
+    /// Writes a word at a place or, for a vCPU, at a guest physical address.
     Write(super::Place, u64),
     /// A vCPU enters the guest again, with this in `kvm_run.mmio.data`.
     Run(u64),
-    /// Nothing: has what it did before come to an end?
+    /// Tests if the actor's last access has finished.
     Await,
 }
 
@@ -239,7 +239,7 @@ pub enum UserfaultfdCall {
     Wake,
     /// `UFFDIO_COPY`.
     Copy {
-        /// Where the content is read.
+        /// Source of the content.
         from: super::Place,
         /// `mode`.
         mode: u64,
@@ -273,7 +273,7 @@ pub enum UserfaultfdCall {
 /// Something done to the process's memory, or asked of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageCall {
-    /// What is in each page of a memory.
+    /// Shows the content of each page of a memory.
     Show,
     /// madvise(2) with `MADV_DONTNEED`.
     Discard,
@@ -290,11 +290,11 @@ pub struct Memslot {
     pub flags: u32,
     /// `guest_phys_addr`.
     pub gpa: u64,
-    /// What the second form of the ioctl has beside.
+    /// Further fields of `KVM_SET_USER_MEMORY_REGION2`.
     pub binding: Option<Binding>,
 }
 
-/// What a memslot takes pages from.
+/// guest_memfd of a memslot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// The guest_memfd, by its place in the case's list; `None`: a descriptor that is none.
@@ -310,14 +310,14 @@ pub enum MemslotCall {
     Set(Memslot),
     /// `KVM_CREATE_GUEST_MEMFD`.
     CreateGmem {
-        /// Which of the case's.
+        /// Index among the case's guest_memfds.
         gmem: usize,
         /// `flags`.
         flags: u64,
     },
     /// close(2) of a guest_memfd.
     CloseGmem {
-        /// Which of the case's.
+        /// Index among the case's guest_memfds.
         gmem: usize,
     },
     /// `KVM_GET_DIRTY_LOG`.
@@ -327,12 +327,12 @@ pub enum MemslotCall {
     },
 }
 
-/// What a step asks for. `at` and `bytes` are the range that the call is about; calls without one have none.
+/// Call of a step. `at` and `bytes` give the call's range; calls without one have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Of a userfaultfd, by its place in the case's list.
+    /// Call on a userfaultfd, by its index in the case.
     Userfaultfd(usize, UserfaultfdCall),
-    /// Of the process's memory.
+    /// Call on the process's memory.
     Pages(PageCall),
     /// An ioctl of the VM.
     Memslot(MemslotCall),
@@ -343,11 +343,11 @@ pub enum Call {
 /// A step of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// As it stands in the script.
+    /// Source line.
     pub text: String,
-    /// What it asks for.
+    /// Call.
     pub call: Call,
-    /// Where the call's range begins.
+    /// Start of the call's range.
     pub at: super::Place,
     /// The bytes of its range.
     pub bytes: u64,
@@ -360,7 +360,7 @@ pub struct Case {
     pub name: String,
     /// The behaviour that it shows, in one line.
     pub about: String,
-    /// What it cannot do without.
+    /// Requirements.
     pub needs: Vec<Need>,
     /// Mapped before the first step.
     pub memories: Vec<Memory>,
@@ -368,7 +368,7 @@ pub struct Case {
     pub userfaultfds: Vec<String>,
     /// The names of its guest_memfds.
     pub gmems: Vec<String>,
-    /// What is done, in order.
+    /// Steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -379,7 +379,7 @@ const RECORDED: Version = Version {
 };
 
 impl Case {
-    /// Whether it needs what the recorded kernel lacks: a flag that no kernel has, or a later version.
+    /// True if it needs a feature that the recorded kernel lacks: a flag that no kernel has, or a later version.
     #[must_use]
     pub fn is_beyond_record(&self) -> bool {
         self.needs.iter().any(|need| match need {
@@ -390,7 +390,7 @@ impl Case {
         })
     }
 
-    /// Whether it has a VM.
+    /// True if it has a VM.
     #[must_use]
     pub fn has_vm(&self) -> bool {
         self.steps

@@ -109,39 +109,39 @@ fn userfaultfd(
     rest: &[&str],
     case: &Case,
 ) -> Result<(Call, (Place, u64)), Problem> {
-    use UserfaultfdCall as Of;
+    use UserfaultfdCall as Uffd;
     let none = (Place::default(), 0);
     let (call, range) = match (what, rest) {
         ("api", options) => (api(options)?, none),
-        ("poll", []) => (Of::Poll, none),
-        ("read", []) => (Of::Read { bytes: MESSAGE }, none),
+        ("poll", []) => (Uffd::Poll, none),
+        ("read", []) => (Uffd::Read { bytes: MESSAGE }, none),
         ("read", ["bytes", bytes]) => {
             let bytes = self::bytes(bytes)?;
-            (Of::Read { bytes }, none)
+            (Uffd::Read { bytes }, none)
         }
-        ("close", []) => (Of::Close, none),
+        ("close", []) => (Uffd::Close, none),
         ("register", [at, size, modes @ ..]) => {
             let mode = bits(modes, &REGISTER)?;
-            (Of::Register { mode }, range(case, at, size)?)
+            (Uffd::Register { mode }, range(case, at, size)?)
         }
-        ("unregister", [at, size]) => (Of::Unregister, range(case, at, size)?),
-        ("wake", [at, size]) => (Of::Wake, range(case, at, size)?),
+        ("unregister", [at, size]) => (Uffd::Unregister, range(case, at, size)?),
+        ("wake", [at, size]) => (Uffd::Wake, range(case, at, size)?),
         ("copy", [at, size, "from", from, modes @ ..]) => {
             let from = place(case, from)?;
             let mode = bits(modes, &FILL)?;
-            (Of::Copy { from, mode }, range(case, at, size)?)
+            (Uffd::Copy { from, mode }, range(case, at, size)?)
         }
         ("zeropage", [at, size, modes @ ..]) => {
             let mode = bits(modes, &FILL)?;
-            (Of::Zeropage { mode }, range(case, at, size)?)
+            (Uffd::Zeropage { mode }, range(case, at, size)?)
         }
         ("continue", [at, size, modes @ ..]) => {
             let mode = bits(modes, &FILL)?;
-            (Of::Continue { mode }, range(case, at, size)?)
+            (Uffd::Continue { mode }, range(case, at, size)?)
         }
         ("writeprotect", [at, size, modes @ ..]) => {
             let mode = bits(modes, &PROTECT)?;
-            (Of::Writeprotect { mode }, range(case, at, size)?)
+            (Uffd::Writeprotect { mode }, range(case, at, size)?)
         }
         _ => return Err(unknown(what)),
     };

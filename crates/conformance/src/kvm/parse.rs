@@ -53,7 +53,7 @@ fn need(rest: &str) -> Result<Need, Problem> {
         _ => return Names(&Need::NAMED).one_of("need", rest),
     };
     let unknown = || format!("'{release}': expected a version of Linux, as 6.17");
-    Version::of_release(release).map(need).ok_or_else(unknown)
+    Version::from_release(release).map(need).ok_or_else(unknown)
 }
 
 fn memory(rest: &str) -> Result<Memory, Problem> {
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(version(6, 17).to_string(), "linux 6.17");
         assert_eq!(before.to_string(), "linux-before 7.2");
         assert!(version(6, 4).lacking().contains("Linux 6.4"));
-        assert!(Version::of_release("6.18.9-amd64") > Version::of_release("6.2-rc1"));
+        assert!(Version::from_release("6.18.9-amd64") > Version::from_release("6.2-rc1"));
         let error = needs("case c\nneeds linux six\n").unwrap_err();
         assert!(error.to_string().contains("'six': expected a version"));
     }

@@ -1,4 +1,4 @@
-//! Where the memories of a case lie, on every system alike.
+//! Addresses of the memories of a case, equal on every system.
 
 /// One memory every 16 GiB, the first at 16 GiB, where neither programs nor libraries are mapped. What is between them
 /// is free.
@@ -9,7 +9,7 @@ const MOST: u64 = 64;
 /// A place in the memory of a case, or an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Which of the case's memories; `None`: `offset` is an address.
+    /// Index among the case's memories; `None`: `offset` is an address.
     pub memory: Option<usize>,
     /// Bytes from its beginning.
     pub offset: u64,
@@ -18,7 +18,7 @@ pub struct Place {
 impl Place {
     /// The first byte of a memory.
     #[must_use]
-    pub const fn of_memory(memory: usize) -> Self {
+    pub const fn in_memory(memory: usize) -> Self {
         Self {
             memory: Some(memory),
             offset: 0,
@@ -27,7 +27,7 @@ impl Place {
 
     /// The place at an address.
     #[must_use]
-    pub fn of_address(address: u64) -> Self {
+    pub fn from_address(address: u64) -> Self {
         let memory = (address / STRIDE).checked_sub(1).filter(|n| *n < MOST);
         match memory.map(usize::try_from) {
             Some(Ok(memory)) => Self {
@@ -41,7 +41,7 @@ impl Place {
         }
     }
 
-    /// Its address in the process.
+    /// Address in the process.
     #[must_use]
     pub fn address(self) -> u64 {
         let number = self.memory.map_or(0, |memory| memory as u64 + 1);
@@ -59,11 +59,11 @@ mod tests {
             memory: Some(2),
             offset: 0x1008,
         };
-        assert_eq!(Place::of_address(place.address()), place);
+        assert_eq!(Place::from_address(place.address()), place);
         let alone = Place {
             memory: None,
             offset: 0x7fff_ffff_f000,
         };
-        assert_eq!(Place::of_address(alone.address()), alone);
+        assert_eq!(Place::from_address(alone.address()), alone);
     }
 }

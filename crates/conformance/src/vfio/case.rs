@@ -1,10 +1,10 @@
-//! What a script asks for. Memory is named, so that a case does not depend on where it lies.
+//! Cases: memories and calls on a VFIO container. Memory is named, so that a case does not depend on addresses.
 
 use std::fmt::Write;
 
 use crate::names::{Names, errno_name};
 
-/// What memory is made of.
+/// Backing of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Anonymous pages of 4 KiB.
@@ -38,10 +38,10 @@ impl Shape {
         ("mmio", Self::Mmio),
     ];
 
-    /// Its name in scripts.
+    /// Name in scripts.
     #[must_use]
     pub fn name(self) -> &'static str {
-        Names(&Self::ALL).of(self).unwrap_or("?")
+        Names(&Self::ALL).name(self).unwrap_or("?")
     }
 }
 
@@ -50,7 +50,7 @@ impl Shape {
 pub struct Memory {
     /// Unique within the case.
     pub name: String,
-    /// What it is made of.
+    /// Backing.
     pub shape: Shape,
     /// Pages of 4 KiB.
     pub pages: u64,
@@ -72,7 +72,7 @@ pub struct MapDma {
     pub memory: Option<usize>,
     /// Bytes from its beginning.
     pub offset: u64,
-    /// Where the device shall see it.
+    /// Start of the range for the device.
     pub iova: u64,
     /// Length in bytes, any number: cases try bad ones.
     pub size: u64,
@@ -83,7 +83,7 @@ pub struct MapDma {
 /// `VFIO_IOMMU_UNMAP_DMA`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnmapDma {
-    /// Where the range begins.
+    /// Start of the range.
     pub iova: u64,
     /// Length in bytes, any number: cases try bad ones.
     pub size: u64,
@@ -105,11 +105,11 @@ pub enum Call {
     },
     /// The device writes a word, and the CPU looks at memory.
     Write {
-        /// Where the device writes.
+        /// Address that the device writes.
         iova: u64,
-        /// Which memory the CPU looks at.
+        /// Index of the memory that the CPU reads afterwards.
         memory: usize,
-        /// Where in it, in bytes.
+        /// Offset in that memory, in bytes.
         offset: u64,
     },
 }
@@ -117,9 +117,9 @@ pub enum Call {
 /// A step of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// As it stands in the script.
+    /// Source line.
     pub text: String,
-    /// What it asks for.
+    /// Call.
     pub call: Call,
 }
 
@@ -134,11 +134,11 @@ pub struct Case {
     pub memories: Vec<Memory>,
     /// `RLIMIT_MEMLOCK` in pages, without `CAP_IPC_LOCK`; `None`: with it.
     pub limit: Option<u64>,
-    /// What is done, in order.
+    /// Steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// What a system answers to a step.
+/// A system's answer to a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// errno, or 0.
@@ -149,11 +149,11 @@ pub struct Answer {
     pub locked: u64,
 }
 
-/// What a device writes: no memory is labelled so.
+/// Value that a device writes: no page is labelled with it.
 pub const SENTINEL: u64 = 0x5e5e_5e5e_5e5e_5e5e;
 
 /// A system's answers to a case, one for each step.
-pub type Answered = Vec<Answer>;
+pub type Answers = Vec<Answer>;
 
 /// The answers in words, as the table and the record show them.
 #[must_use]
@@ -161,23 +161,19 @@ pub fn describe(case: &Case, answered: &[Answer]) -> Vec<String> {
     let pairs = case.steps.iter().zip(answered);
     pairs
         .map(|(step, answer)| {
-            let mut text = outcome(case, step.call, *answer);
+            let mut text = match (step.call, answer.errno) {
+                (Call::Map(_), 0) => "ok".to_owned(),
+                (Call::Unmap(_), 0) => format!("{:#x} bytes", answer.value),
+                (Call::Read { .. }, 0) => label(case, answer.value, "fault"),
+                (Call::Write { .. }, 0) if answer.value == SENTINEL => "written".to_owned(),
+                (Call::Write { .. }, 0) => label(case, answer.value, "nothing"),
+                (_, errno) => errno_name(errno),
+            };
             // Writing to a String cannot fail.
             let _infallible = write!(text, ", locked {}", answer.locked);
             text
         })
         .collect()
-}
-
-fn outcome(case: &Case, call: Call, answer: Answer) -> String {
-    match (call, answer.errno) {
-        (Call::Map(_), 0) => "ok".to_owned(),
-        (Call::Unmap(_), 0) => format!("{:#x} bytes", answer.value),
-        (Call::Read { .. }, 0) => label(case, answer.value, "fault"),
-        (Call::Write { .. }, 0) if answer.value == SENTINEL => "written".to_owned(),
-        (Call::Write { .. }, 0) => label(case, answer.value, "nothing"),
-        (_, errno) => errno_name(errno),
-    }
 }
 
 fn label(case: &Case, value: u64, none: &str) -> String {

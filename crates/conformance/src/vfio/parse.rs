@@ -14,7 +14,7 @@ const UNMAP_FLAG_ALL: u64 = 2;
 /// `VFIO_DMA_MAP_FLAG_READ` and `_WRITE`, as scripts say them.
 const PROTECTIONS: Names<u64> = Names(&[("-", 0), ("r", 1), ("w", 2), ("rw", 3)]);
 const PAGE: u64 = 4096;
-/// What the probe has room for.
+/// Capacity of the probe.
 const MOST_MEMORIES: usize = 4;
 const MOST_STEPS: usize = 48;
 
@@ -42,27 +42,24 @@ fn take(line: &str, cases: &mut Vec<Case>) -> Result<(), Problem> {
     let case = cases.last_mut().ok_or("expected `case NAME` first")?;
     match word {
         "about" => rest.clone_into(&mut case.about),
-        "memory" => add_memory(rest, case)?,
+        "memory" => {
+            let words: Vec<_> = rest.split_whitespace().collect();
+            let [name, shape, pages] = words[..] else {
+                return Err(format!("memory {rest}: expected NAME SHAPE PAGES"));
+            };
+            let shape = Names(&Shape::ALL).one_of("shape", shape)?;
+            if case.memories.len() == MOST_MEMORIES {
+                return Err(format!("more than {MOST_MEMORIES} memories"));
+            }
+            case.memories.push(Memory {
+                name: name.to_owned(),
+                shape,
+                pages: number(pages)?,
+            });
+        }
         "limit" => case.limit = Some(number(rest)?),
         _ => add_step(line, case)?,
     }
-    Ok(())
-}
-
-fn add_memory(rest: &str, case: &mut Case) -> Result<(), Problem> {
-    let words: Vec<_> = rest.split_whitespace().collect();
-    let [name, shape, pages] = words[..] else {
-        return Err(format!("memory {rest}: expected NAME SHAPE PAGES"));
-    };
-    let shape = Names(&Shape::ALL).one_of("shape", shape)?;
-    if case.memories.len() == MOST_MEMORIES {
-        return Err(format!("more than {MOST_MEMORIES} memories"));
-    }
-    case.memories.push(Memory {
-        name: name.to_owned(),
-        shape,
-        pages: number(pages)?,
-    });
     Ok(())
 }
 

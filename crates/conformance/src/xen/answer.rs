@@ -1,24 +1,24 @@
-//! What a system answers to a case, and how that is written so that two systems can be compared.
+//! Answers of a system to a case, and their text, in which two systems can be compared.
 
-use super::case::{Case, Operation, Symbol};
+use super::case::{Case, Operation, Step, Symbol};
 use super::names::{ERRNOS, FLAGS};
 use crate::names::Names;
 
 /// The address bits of an entry.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// What a step brought, as the guest sees it.
+/// Result of a step in the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The return value of a hypercall; for an instruction 0, or `EFAULT` for a page fault.
     pub code: i64,
     /// The done counter after `mmu_update` and `mmuext_op`; for others 0.
     pub done: u32,
-    /// What an instruction found in memory; for others 0.
+    /// Value that an instruction read from memory; for others 0.
     pub value: u64,
 }
 
-/// Where the frames of a case lay in that run.
+/// Machine frame numbers of a case's frames in one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frames(pub Vec<(Symbol, u64)>);
 
@@ -36,10 +36,10 @@ impl Frames {
     }
 }
 
-/// A case that was run.
+/// Answers to all steps of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answered {
-    /// Where its frames lay.
+pub struct CaseAnswers {
+    /// Frame numbers of this run.
     pub frames: Frames,
     /// An answer for each step.
     pub answers: Vec<Answer>,
@@ -47,27 +47,22 @@ pub struct Answered {
 
 /// The answers in words, one for each step, with frames by name.
 #[must_use]
-pub fn describe(case: &Case, answered: &Answered) -> Vec<String> {
+pub fn describe(case: &Case, answered: &CaseAnswers) -> Vec<String> {
     let pairs = case.steps.iter().zip(&answered.answers);
-    pairs
-        .map(|(step, answer)| one(case, &step.operation, answer, &answered.frames))
-        .collect()
-}
-
-fn one(case: &Case, operation: &Operation, answer: &Answer, frames: &Frames) -> String {
-    match operation {
+    let text = |(step, answer): (&Step, &Answer)| match step.operation {
         Operation::MmuUpdate(_) | Operation::MmuExtOp(_) => {
             format!("{} done {}", code(answer.code), answer.done)
         }
         Operation::UpdateVaMapping(_) | Operation::Multicall(_) => code(answer.code),
         Operation::Native { .. } if answer.code != 0 => "page fault".to_owned(),
-        Operation::Native { .. } => entry(case, answer.value, frames),
+        Operation::Native { .. } => entry(case, answer.value, &answered.frames),
         Operation::MachineToPhys(_) => format!("{:#x}", answer.value),
-    }
+    };
+    pairs.map(text).collect()
 }
 
 fn code(code: i64) -> String {
-    let known = ERRNOS.of(code);
+    let known = ERRNOS.name(code);
     known.map_or_else(|| code.to_string(), str::to_owned)
 }
 
@@ -78,7 +73,14 @@ fn entry(case: &Case, value: u64, frames: &Frames) -> String {
     match (value & ADDRESS) >> 12 {
         0 => {}
         number => words.push(match frames.symbol(number) {
-            Some(symbol) => name(case, symbol),
+            Some(Symbol::Page(index)) => {
+                let name = case.pages.get(usize::from(index)).cloned();
+                name.unwrap_or_default()
+            }
+            Some(fixed) => Names(&Symbol::FIXED)
+                .name(fixed)
+                .unwrap_or_default()
+                .to_owned(),
             None => format!("{:#x}", number << 12),
         }),
     }
@@ -92,14 +94,6 @@ fn entry(case: &Case, value: u64, frames: &Frames) -> String {
         words.push(format!("{rest:#x}"));
     }
     words.join("+")
-}
-
-fn name(case: &Case, symbol: Symbol) -> String {
-    let name = match symbol {
-        Symbol::Page(index) => case.pages.get(usize::from(index)).map(String::as_str),
-        fixed => Names(&Symbol::FIXED).of(fixed),
-    };
-    name.unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -116,7 +110,7 @@ mod tests {
             done: 1,
             value,
         };
-        let answered = Answered {
+        let answered = CaseAnswers {
             frames: Frames(vec![(Symbol::Page(0), 0x77)]),
             answers: vec![
                 answer(-16, 0),

@@ -1,4 +1,4 @@
-//! What a script asks for. Frames are named by symbols, so a case does not depend on where its pages lie.
+//! Cases: pages and hypercalls. Frames are named by symbols, so that a case does not depend on frame numbers.
 
 /// A frame by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,7 +13,7 @@ pub enum Symbol {
     ReadOnlyIo,
     /// I/O memory that no guest may map: the local APIC.
     DeniedIo,
-    /// Where no RAM and no device is, within the machine's physical address bits.
+    /// A frame within the machine's physical address bits, without RAM or device.
     Absent,
     /// Beyond the machine's physical address bits.
     Beyond,
@@ -78,7 +78,7 @@ pub enum ExtArgument {
     /// A pointer to a bitmap with these bits.
     Mask(u64),
     /// A pointer that cannot be read.
-    Unreadable,
+    ReadError,
 }
 
 /// A request of `mmuext_op`.
@@ -92,16 +92,16 @@ pub struct Ext {
     pub second: ExtArgument,
 }
 
-/// Where `update_va_mapping` is aimed.
+/// Target of `update_va_mapping`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
-    /// Where the guest's kernel has a page of the case.
+pub enum Target {
+    /// Address at which the guest's kernel has mapped a page of the case.
     Page(Symbol),
     /// A linear address.
     Address(u64),
 }
 
-/// What `update_va_mapping` flushes: the type in the low two bits, and for whom.
+/// CPUs that `update_va_mapping` flushes; the type of flush is in the low two bits of the flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flush {
     /// Flushes on the caller's CPU.
@@ -112,7 +112,7 @@ pub enum Flush {
     /// The vCPUs of a bitmap.
     Mask(u64),
     /// A bitmap that cannot be read.
-    Unreadable,
+    ReadError,
 }
 
 /// An instruction of the guest's kernel.
@@ -126,9 +126,9 @@ pub enum Native {
     Exchange(Value),
     /// `lock cmpxchg`.
     CompareExchange {
-        /// What the entry must hold for the exchange.
+        /// Expected value.
         old: Value,
-        /// What is stored then.
+        /// New value.
         new: Value,
     },
 }
@@ -140,7 +140,7 @@ pub struct Batch<Request, Domain> {
     pub requests: Vec<Request>,
     /// The `count` argument; cases pass other lengths than the array's.
     pub count: u32,
-    /// What the done counter holds before.
+    /// Initial value of the done counter.
     pub done: u32,
     /// The domain argument.
     pub domain: Domain,
@@ -150,7 +150,7 @@ pub struct Batch<Request, Domain> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VaUpdate {
     /// The linear address whose entry is set.
-    pub at: At,
+    pub at: Target,
     /// The entry's new value.
     pub value: Value,
     /// The low two bits of the flags.
@@ -161,7 +161,7 @@ pub struct VaUpdate {
     pub domain: Option<u16>,
 }
 
-/// What a step does.
+/// Operation of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// `mmu_update`, with the whole domain argument.
@@ -197,7 +197,7 @@ pub struct Step {
 /// A script: some pages, and what is done with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Its name, unique among all.
+    /// Name, unique among all.
     pub name: String,
     /// The behaviour that it shows, in one line.
     pub about: String,

@@ -57,7 +57,7 @@ pub(crate) const EXT_COMMANDS: Names<u32> = Names(&[
     ("cmd99", 99),
 ]);
 
-/// The caller.
+/// Domain ID of the caller.
 pub(crate) const DOMID_SELF: u16 = 0x7ff0;
 
 /// `DOMID_SELF`, `DOMID_IO`, `DOMID_XEN` (xen/include/public/xen.h, 4.17).

@@ -1,16 +1,16 @@
-//! Reads scripts. The format: `conformance/README.md`.
+//! Parser of scripts. Format: `conformance/README.md`.
 
 use super::case::{
-    At, Batch, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update,
+    Batch, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Target, Update,
     VaUpdate, Value,
 };
 use super::names::{DOMAINS, DOMID_SELF, EXT_COMMANDS, FLAGS, UPDATE_COMMANDS, number};
 use crate::names::Names;
 use crate::script::{self, ScriptError};
 
-/// Most pages, steps and requests of a case: what the guest's probe has room for.
+/// Limits of a case: pages, steps and requests. The guest's probe has room for these.
 pub(crate) const MOST_PAGES: usize = 8;
-/// Steps of a case, as [`MOST_PAGES`].
+/// Limit of steps, see [`MOST_PAGES`].
 pub(crate) const MOST_STEPS: usize = 32;
 
 type Problem = String;
@@ -31,15 +31,20 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, ScriptError> {
     Ok(cases)
 }
 
-/// A multicall must have its calls, and nothing but hypercalls.
+/// Checks that a multicall is followed by its calls, all of them hypercalls.
 fn check_multicalls(case: &Case) -> Result<(), Problem> {
     for (index, step) in case.steps.iter().enumerate() {
         let Operation::Multicall(count) = step.operation else {
             continue;
         };
         let calls = case.steps[index + 1..].iter().take(count);
-        let fitting = calls.filter(|call| is_call(&call.operation)).count();
-        if fitting != count {
+        let fitting = calls.filter(|call| {
+            matches!(
+                call.operation,
+                Operation::MmuUpdate(_) | Operation::MmuExtOp(_) | Operation::UpdateVaMapping(_)
+            )
+        });
+        if fitting.count() != count {
             let name = &case.name;
             return Err(format!(
                 "case {name}: '{}': expected that many hypercalls next",
@@ -48,13 +53,6 @@ fn check_multicalls(case: &Case) -> Result<(), Problem> {
         }
     }
     Ok(())
-}
-
-fn is_call(operation: &Operation) -> bool {
-    matches!(
-        operation,
-        Operation::MmuUpdate(_) | Operation::MmuExtOp(_) | Operation::UpdateVaMapping(_)
-    )
 }
 
 fn take(line: &str, cases: &mut Vec<Case>) -> Result<(), Problem> {
@@ -124,7 +122,10 @@ impl Words<'_> {
             "mmu-update" => self.mmu_update(),
             "mmuext" => self.mmuext(),
             "update-va" => self.update_va(),
-            "multicall" => self.multicall(),
+            "multicall" => number(self.only()?)
+                .and_then(|count| usize::try_from(count).ok())
+                .map(Operation::Multicall)
+                .ok_or_else(|| "expected a number of steps".to_owned()),
             "load" | "store" | "xchg" | "cmpxchg" => self.native(word),
             "machine-to-phys" => Ok(Operation::MachineToPhys(self.symbol(self.only()?)?)),
             _ => Err(format!(
@@ -144,7 +145,7 @@ impl Words<'_> {
         found.map(|(word, len)| &word[word.len() - len..])
     }
 
-    /// The words that are no options.
+    /// Words other than options.
     fn requests(&self) -> impl Iterator<Item = &str> {
         let is_option = |word: &str| {
             let name = word.split('=').next().unwrap_or_default();
@@ -191,7 +192,7 @@ impl Words<'_> {
             .and_then(|index| u8::try_from(index).ok())
             .map(Symbol::Page);
         page.or_else(|| Names(&Symbol::FIXED).find(word))
-            .ok_or_else(|| format!("'{word}' is no page of this case and no frame that is known"))
+            .ok_or_else(|| format!("'{word}' is neither a page of this case nor a known frame"))
     }
 
     /// `FRAME+FLAG+..`, `0`, `0x..`.
@@ -303,7 +304,7 @@ impl Words<'_> {
                 .ok_or_else(|| "expected mask:BITS".to_owned());
         }
         if word == "unreadable" {
-            return Ok(ExtArgument::Unreadable);
+            return Ok(ExtArgument::ReadError);
         }
         match number(word) {
             Some(number) => Ok(ExtArgument::Number(number)),
@@ -317,8 +318,8 @@ impl Words<'_> {
             .split_once('=')
             .ok_or("expected PAGE=VALUE or @ADDRESS=VALUE")?;
         let at = match at.strip_prefix('@') {
-            Some(address) => At::Address(number(address).ok_or("expected @ADDRESS")?),
-            None => At::Page(self.symbol(at)?),
+            Some(address) => Target::Address(number(address).ok_or("expected @ADDRESS")?),
+            None => Target::Page(self.symbol(at)?),
         };
         let flush_type = match self.option("flush") {
             None | Some("none") => 0,
@@ -327,33 +328,23 @@ impl Words<'_> {
             Some("3") => 3,
             Some(_) => return Err("flush: expected none, tlb, invlpg or 3".to_owned()),
         };
+        let flush = match self.option("on") {
+            None | Some("local") => Flush::Local,
+            Some("all") => Flush::All,
+            Some("unreadable") => Flush::ReadError,
+            Some(word) => word
+                .strip_prefix("mask:")
+                .and_then(number)
+                .map(Flush::Mask)
+                .ok_or("on: expected local, all, mask:BITS or unreadable")?,
+        };
         Ok(Operation::UpdateVaMapping(VaUpdate {
             at,
             value: self.value(value)?,
             flush_type,
-            flush: self.flush()?,
+            flush,
             domain: self.domain("dom")?,
         }))
-    }
-
-    fn flush(&self) -> Result<Flush, Problem> {
-        match self.option("on") {
-            None | Some("local") => Ok(Flush::Local),
-            Some("all") => Ok(Flush::All),
-            Some("unreadable") => Ok(Flush::Unreadable),
-            Some(word) => {
-                let bits = word.strip_prefix("mask:").and_then(number);
-                bits.map(Flush::Mask)
-                    .ok_or_else(|| "on: expected local, all, mask:BITS or unreadable".to_owned())
-            }
-        }
-    }
-
-    fn multicall(&self) -> Result<Operation, Problem> {
-        let count = number(self.only()?).and_then(|count| usize::try_from(count).ok());
-        count
-            .map(Operation::Multicall)
-            .ok_or_else(|| "expected a number of steps".to_owned())
     }
 
     fn native(&self, word: &str) -> Result<Operation, Problem> {
@@ -420,7 +411,7 @@ mod tests {
     #[test]
     fn malformed_input_is_reported_with_its_line() {
         for (step, problem) in [
-            ("load b[0]", "x:3: 'b' is no page of this case"),
+            ("load b[0]", "x:3: 'b' is neither a page of this case"),
             ("load a[512]", "x:3: 'a[512]': expected PAGE[SLOT]"),
             ("store a[0]=a+Q", "x:3: unknown flag 'Q'"),
             ("mmuext pin-l5=a", "x:3: unknown command 'pin-l5'"),

@@ -16,7 +16,7 @@ mod odem_jobs;
 use std::time::{Duration, Instant};
 
 use jobs::{EVENTS_PER_ROUND, Job, ROUNDS, TASKS};
-use pagetoll_engine::{Keep, QueueKind};
+use pagetoll_engine::Statistics;
 
 /// Runs of each engine and job; the fastest counts.
 const RUNS: usize = 7;
@@ -25,7 +25,7 @@ const RUNS: usize = 7;
 type Contestant = fn(Job) -> (Duration, u64);
 
 fn pagetoll(job: Job) -> (Duration, u64) {
-    let mut engine = jobs::build(job, ROUNDS, QueueKind::Wheel, Keep::default());
+    let mut engine = jobs::build(job, ROUNDS, Statistics::default());
     let start = Instant::now();
     let end = engine.run().expect("the job ends");
     (start.elapsed(), end.get())

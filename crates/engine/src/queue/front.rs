@@ -11,7 +11,7 @@ const FEW: usize = 16;
 
 /// A timer: when it is due, and whose it is.
 #[derive(Clone, Copy)]
-pub(crate) struct Due {
+pub(crate) struct Timer {
     pub(crate) at: u64,
     pub(crate) id: u32,
 }
@@ -37,16 +37,16 @@ impl Front {
     }
 
     #[inline]
-    fn get(&self, place: usize) -> Due {
+    fn get(&self, place: usize) -> Timer {
         let place = place % PLACES;
-        Due {
+        Timer {
             at: self.due[place + 1].get(),
             id: self.ids[place].get(),
         }
     }
 
     #[inline]
-    fn set(&self, place: usize, due: Due) {
+    fn set(&self, place: usize, due: Timer) {
         let place = place % PLACES;
         self.due[place + 1].set(due.at);
         self.ids[place].set(due.id);
@@ -73,7 +73,7 @@ impl Front {
         tail - head <= FEW
     }
 
-    /// Whether every timer is due later than `time`.
+    /// True if every timer is due later than `time`.
     #[inline]
     pub(crate) fn is_after(&self, time: Time) -> bool {
         self.is_empty() || time.0 < self.get(self.head.get()).at
@@ -82,7 +82,7 @@ impl Front {
     /// Adds a timer behind all that are not due later, where there is [room](Front::room). `false`,
     /// like [`Timers::insert_few`](crate::queue::timers::Timers::insert_few).
     #[inline]
-    pub(crate) fn insert(&self, room: usize, due: Due) -> bool {
+    pub(crate) fn insert(&self, room: usize, due: Timer) -> bool {
         if self.due[room % PLACES].get() > due.at {
             return self.insert_before(room, due);
         }
@@ -93,7 +93,7 @@ impl Front {
 
     /// Moves what is due later back by one place, from that before `gap` on.
     #[inline(never)]
-    fn insert_before(&self, mut gap: usize, due: Due) -> bool {
+    fn insert_before(&self, mut gap: usize, due: Timer) -> bool {
         self.tail.set(gap + 1);
         while gap != self.head.get() {
             let before = self.get(gap - 1);
@@ -109,7 +109,7 @@ impl Front {
 
     /// Takes the first timer; the flag is whether the next one may be due at the same time.
     #[inline]
-    pub(crate) fn pop(&self) -> Option<(Due, bool)> {
+    pub(crate) fn pop(&self) -> Option<(Timer, bool)> {
         let head = self.head.get();
         if head == self.tail.get() {
             return None;
@@ -120,7 +120,7 @@ impl Front {
     }
 
     /// Takes all timers, the first one first.
-    pub(crate) fn take_all(&self) -> impl Iterator<Item = Due> + '_ {
+    pub(crate) fn take_all(&self) -> impl Iterator<Item = Timer> + '_ {
         let timers = self.head.get()..self.tail.get();
         self.head.set(0);
         self.tail.set(0);
@@ -128,7 +128,7 @@ impl Front {
     }
 
     /// Takes the first timer if it is due at `at`.
-    pub(crate) fn pop_at(&self, at: u64) -> Option<Due> {
+    pub(crate) fn pop_at(&self, at: u64) -> Option<Timer> {
         let is_due = !self.is_empty() && self.get(self.head.get()).at == at;
         is_due.then(|| self.pop()).flatten().map(|(due, _)| due)
     }

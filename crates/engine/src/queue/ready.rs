@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use crate::ids::NONE;
 
-pub(crate) struct Ready {
+pub(crate) struct ReadyQueue {
     /// The id that has been ready for longest, kept out of the ring: mostly it is the only one.
     first: Cell<u32>,
     /// All others.
@@ -15,7 +15,7 @@ pub(crate) struct Ready {
     tail: Cell<usize>,
 }
 
-impl Ready {
+impl ReadyQueue {
     /// A ring for `ids` ids.
     pub(crate) fn new(ids: usize) -> Self {
         Self {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn first_in_first_out_round_the_end() {
-        let ready = Ready::new(3);
+        let ready = ReadyQueue::new(3);
         for round in 0..10 {
             for id in 0..4 {
                 ready.push(round * 4 + id);

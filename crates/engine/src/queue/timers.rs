@@ -1,30 +1,17 @@
-//! The timer queue of an engine: the front while timers are few and the wheel when they are many, or
-//! the heap that both are checked against.
+//! The timer queue of an engine: the front while timers are few, the wheel when they are many.
 
 use std::cell::Cell;
 
-use crate::queue::front::{Due, Front};
-use crate::queue::heap::Heap;
-use crate::queue::ready::Ready;
+use crate::queue::front::{Front, Timer};
+use crate::queue::ready::ReadyQueue;
 use crate::queue::wheel::Wheel;
 use crate::time::Time;
 
-/// Which timer queue an engine uses. The trace does not depend on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum QueueKind {
-    /// The hierarchical timing wheel: constant time per timer.
-    #[default]
-    Wheel,
-    /// The binary heap: the reference.
-    Heap,
-}
-
-/// Where the timers are, all of them.
+/// The place of all timers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Front,
     Wheel,
-    Reference,
 }
 
 /// The clock, and one timer per id. Ids are tasks, cores and the limit of a run.
@@ -32,29 +19,23 @@ pub(crate) struct Timers {
     /// The present: no timer is due before.
     pub(crate) now: Cell<Time>,
     place: Cell<Place>,
-    /// Whether they are in the front.
+    /// Set while they are in the front.
     are_few: Cell<bool>,
     front: Front,
     wheel: Wheel,
-    pub(crate) reference: Heap,
-    /// By id, when the timer set by [`Timers::insert`] is due, if that is not over.
+    /// Due times of timers set by [`Timers::insert`], by id; those that are over mean nothing.
     set: Box<[Cell<Time>]>,
 }
 
 impl Timers {
     /// An empty queue for ids below `ids`.
-    pub(crate) fn new(kind: QueueKind, ids: usize) -> Self {
-        let place = match kind {
-            QueueKind::Wheel => Place::Front,
-            QueueKind::Heap => Place::Reference,
-        };
+    pub(crate) fn new(ids: usize) -> Self {
         Self {
             now: Cell::new(Time::ZERO),
-            place: Cell::new(place),
-            are_few: Cell::new(place == Place::Front),
+            place: Cell::new(Place::Front),
+            are_few: Cell::new(true),
             front: Front::new(),
             wheel: Wheel::new(ids),
-            reference: Heap::new(ids),
             set: vec![Cell::new(Time::ZERO); ids].into(),
         }
     }
@@ -66,19 +47,18 @@ impl Timers {
         self.start(id, due);
     }
 
-    /// The same for [`Timers::take_out`]: the caller keeps the time at which it is due.
+    /// Sets the timer of `id` for [`Timers::take_out`]: the caller keeps the time at which it is due.
     #[inline(never)]
     pub(crate) fn start(&self, id: u32, due: Time) -> bool {
         match self.place.get() {
             Place::Front => self.insert_few(id, due),
             Place::Wheel => self.wheel.insert(id, due.0),
-            Place::Reference => self.reference.insert(id, due),
         }
     }
 
     /// [`Timers::start`] where they are few. `false`, as this is how a charge that waits ends.
     fn insert_few(&self, id: u32, due: Time) -> bool {
-        let due = Due { at: due.0, id };
+        let due = Timer { at: due.0, id };
         if self.front.room().is_none() && !self.front.slide_back() {
             return self.spill(due);
         }
@@ -108,7 +88,7 @@ impl Timers {
     /// Moves all timers to the wheel, and then one more.
     #[cold]
     #[inline(never)]
-    fn spill(&self, newest: Due) -> bool {
+    fn spill(&self, newest: Timer) -> bool {
         self.move_to(Place::Wheel);
         self.wheel.start(self.now.get().0);
         for due in self.front.take_all() {
@@ -117,30 +97,28 @@ impl Timers {
         self.wheel.insert(newest.id, newest.at)
     }
 
-    /// Whether all timers are due later than `due` for sure.
+    /// Returns whether all timers are due later than `due` for sure.
     pub(crate) fn are_after(&self, due: Time) -> bool {
         match self.place.get() {
             Place::Front => self.front.is_after(due),
             Place::Wheel => self.wheel.is_after(due.0),
-            Place::Reference => self.reference.is_after(due),
         }
     }
 
-    /// Whether no timer is set.
+    /// Returns whether no timer is set.
     pub(crate) fn is_empty(&self) -> bool {
         match self.place.get() {
             Place::Front => self.front.is_empty(),
             Place::Wheel => self.wheel.is_empty(),
-            Place::Reference => self.reference.earliest().is_none(),
         }
     }
 
     /// Takes all timers of the earliest due time, to which the clock goes on: returns the first id, and
     /// appends the others to `ready`, in the order in which they were set.
     #[inline]
-    pub(crate) fn pop(&self, ready: &Ready) -> Option<u32> {
+    pub(crate) fn pop(&self, ready: &ReadyQueue) -> Option<u32> {
         let Some((first, more)) = self.front.pop() else {
-            return self.pop_elsewhere(ready);
+            return self.pop_many(ready);
         };
         self.now.set(Time(first.at));
         if more {
@@ -150,19 +128,16 @@ impl Timers {
     }
 
     #[inline(never)]
-    fn pop_equal(&self, at: u64, ready: &Ready) {
+    fn pop_equal(&self, at: u64, ready: &ReadyQueue) {
         while let Some(equal) = self.front.pop_at(at) {
             ready.push(equal.id);
         }
     }
 
     #[inline]
-    fn pop_elsewhere(&self, ready: &Ready) -> Option<u32> {
-        let (due, first) = if self.place.get() == Place::Wheel {
-            self.wheel.pop(ready, || self.move_to(Place::Front))?
-        } else {
-            self.reference.pop(ready)?
-        };
+    fn pop_many(&self, ready: &ReadyQueue) -> Option<u32> {
+        let wheel = self.many()?;
+        let (due, first) = wheel.pop(ready, || self.move_to(Place::Front))?;
         self.now.set(due);
         Some(first)
     }
@@ -178,7 +153,6 @@ impl Timers {
         match self.place.get() {
             Place::Front => self.front.remove(id),
             Place::Wheel => self.wheel.remove(id, due.0),
-            Place::Reference => self.reference.cancel(id),
         }
     }
 }
@@ -191,7 +165,7 @@ mod tests {
 
     const IDS: u32 = 300;
 
-    /// What a test does to a queue; times are relative to the last pop.
+    /// Operation of a test on a queue; times are relative to the last pop.
     #[derive(Clone, Debug)]
     enum Op {
         Insert { id: u32, after: u64 },
@@ -220,26 +194,98 @@ mod tests {
         prop::collection::vec(op, 0..1500)
     }
 
-    /// Everything that comes out of a queue: times popped, the ids of each, and times cancelled.
+    /// Output of a queue: times popped, the ids of each, and times cancelled.
     #[derive(Debug, Default, PartialEq)]
     struct Log {
         popped: Vec<(Time, Vec<u32>)>,
         cancelled: Vec<bool>,
     }
 
-    struct Driver {
-        timers: Timers,
-        ready: Ready,
+    /// The queue under test, and the oracle.
+    trait Queue {
+        fn insert(&mut self, id: u32, due: Time);
+        fn are_after(&self, due: Time) -> bool;
+        /// Goes on to a time at which nothing is due.
+        fn advance(&mut self, now: Time);
+        /// Takes all timers of the earliest due time.
+        fn pop(&mut self) -> Option<(Time, Vec<u32>)>;
+        fn cancel(&mut self, id: u32) -> bool;
+    }
+
+    impl Queue for (Timers, ReadyQueue) {
+        fn insert(&mut self, id: u32, due: Time) {
+            self.0.insert(id, due);
+        }
+
+        fn are_after(&self, due: Time) -> bool {
+            self.0.are_after(due)
+        }
+
+        fn advance(&mut self, now: Time) {
+            self.0.now.set(now);
+        }
+
+        fn pop(&mut self) -> Option<(Time, Vec<u32>)> {
+            let (timers, ready) = self;
+            let Some(first) = timers.pop(ready) else {
+                assert!(timers.is_empty());
+                return None;
+            };
+            let others = std::iter::from_fn(|| ready.pop());
+            let ids = std::iter::once(first).chain(others).collect();
+            Some((timers.now.get(), ids))
+        }
+
+        fn cancel(&mut self, id: u32) -> bool {
+            self.0.cancel(id)
+        }
+    }
+
+    /// Timers in order of insertion.
+    #[derive(Default)]
+    struct Oracle(Vec<(Time, u32)>);
+
+    impl Oracle {
+        fn earliest(&self) -> Option<Time> {
+            self.0.iter().map(|(due, _)| *due).min()
+        }
+    }
+
+    impl Queue for Oracle {
+        fn insert(&mut self, id: u32, due: Time) {
+            self.0.push((due, id));
+        }
+
+        fn are_after(&self, due: Time) -> bool {
+            self.earliest().is_none_or(|earliest| due < earliest)
+        }
+
+        fn advance(&mut self, _: Time) {}
+
+        fn pop(&mut self) -> Option<(Time, Vec<u32>)> {
+            let earliest = self.earliest()?;
+            let due = self.0.extract_if(.., |timer| timer.0 == earliest);
+            Some((earliest, due.map(|(_, id)| id).collect()))
+        }
+
+        fn cancel(&mut self, id: u32) -> bool {
+            let before = self.0.len();
+            self.0.retain(|timer| timer.1 != id);
+            self.0.len() < before
+        }
+    }
+
+    struct Driver<Q> {
+        queue: Q,
         now: Time,
         set: Vec<bool>,
         log: Log,
     }
 
-    impl Driver {
-        fn new(kind: QueueKind) -> Self {
+    impl<Q: Queue> Driver<Q> {
+        fn new(queue: Q) -> Self {
             Self {
-                timers: Timers::new(kind, IDS as usize),
-                ready: Ready::new(IDS as usize),
+                queue,
                 now: Time::ZERO,
                 set: vec![false; IDS as usize],
                 log: Log::default(),
@@ -247,13 +293,9 @@ mod tests {
         }
 
         fn pop(&mut self) -> bool {
-            let Some(first) = self.timers.pop(&self.ready) else {
+            let Some((at, ids)) = self.queue.pop() else {
                 return false;
             };
-            let at = self.timers.now.get();
-            let ids: Vec<_> = std::iter::once(first)
-                .chain(std::iter::from_fn(|| self.ready.pop()))
-                .collect();
             assert!(at >= self.now, "time goes on");
             ids.iter().for_each(|&id| self.set[id as usize] = false);
             self.now = at;
@@ -268,14 +310,14 @@ mod tests {
             }
             let due = Time(self.now.0 + after);
             if !unless_next {
-                self.timers.insert(id, due);
-            } else if self.timers.are_after(due) {
-                self.timers.now.set(due);
+                self.queue.insert(id, due);
+            } else if self.queue.are_after(due) {
+                self.queue.advance(due);
                 self.now = due;
                 self.set[id as usize] = false;
                 self.log.popped.push((due, vec![id]));
             } else {
-                self.timers.insert(id, due);
+                self.queue.insert(id, due);
                 self.pop();
             }
         }
@@ -287,53 +329,44 @@ mod tests {
                     Op::InsertUnlessNext { id, after } => self.insert(id, after, true),
                     Op::Cancel { id } => {
                         self.set[id as usize] = false;
-                        let cancelled = self.timers.cancel(id);
+                        let cancelled = self.queue.cancel(id);
                         self.log.cancelled.push(cancelled);
                     }
                     Op::Pop => drop(self.pop()),
                 }
             }
             while self.pop() {}
-            assert!(self.timers.is_empty());
             self.log
         }
     }
 
     proptest! {
         #[test]
-        fn wheel_and_heap_agree(ops in ops()) {
-            let wheel = Driver::new(QueueKind::Wheel).run(&ops);
-            prop_assert_eq!(wheel, Driver::new(QueueKind::Heap).run(&ops));
+        fn timers_follow_the_oracle(ops in ops()) {
+            let timers = (Timers::new(IDS as usize), ReadyQueue::new(IDS as usize));
+            let log = Driver::new(timers).run(&ops);
+            prop_assert_eq!(log, Driver::new(Oracle::default()).run(&ops));
         }
-    }
-
-    fn pop(timers: &Timers, ready: &Ready) -> Option<(Time, u32)> {
-        let first = timers.pop(ready)?;
-        Some((timers.now.get(), first))
     }
 
     #[test]
     fn equal_times_stay_in_order_across_all_levels() {
-        for kind in [QueueKind::Wheel, QueueKind::Heap] {
-            let (timers, ready) = (Timers::new(kind, 100), Ready::new(100));
-            let due = Time(1 << 50);
-            (0..40).for_each(|id| timers.insert(id, due));
-            timers.insert(99, Time(due.0 - 1));
-            assert_eq!(pop(&timers, &ready), Some((Time(due.0 - 1), 99)));
-            (40..80).for_each(|id| timers.insert(id, due));
-            assert_eq!(pop(&timers, &ready), Some((due, 0)));
-            assert!(std::iter::from_fn(|| ready.pop()).eq(1..80));
-        }
+        let mut timers = (Timers::new(100), ReadyQueue::new(100));
+        let due = Time(1 << 50);
+        (0..40).for_each(|id| timers.insert(id, due));
+        timers.insert(99, Time(due.0 - 1));
+        assert_eq!(timers.pop(), Some((Time(due.0 - 1), vec![99])));
+        (40..80).for_each(|id| timers.insert(id, due));
+        assert_eq!(timers.pop(), Some((due, (0..80).collect())));
     }
 
     #[test]
     fn the_end_of_time_can_be_reached() {
-        for kind in [QueueKind::Wheel, QueueKind::Heap] {
-            let (timers, ready) = (Timers::new(kind, 100), Ready::new(100));
-            (0..50).for_each(|id| timers.insert(id, Time(u64::MAX - u64::from(id % 2))));
-            assert_eq!(pop(&timers, &ready), Some((Time(u64::MAX - 1), 1)));
-            assert_eq!(std::iter::from_fn(|| ready.pop()).count(), 24);
-            assert_eq!(pop(&timers, &ready), Some((Time::MAX, 0)));
-        }
+        let mut timers = (Timers::new(100), ReadyQueue::new(100));
+        (0..50).for_each(|id| timers.insert(id, Time(u64::MAX - u64::from(id % 2))));
+        let odd = (1..50).step_by(2).collect();
+        assert_eq!(timers.pop(), Some((Time(u64::MAX - 1), odd)));
+        let even = (0..50).step_by(2).collect();
+        assert_eq!(timers.pop(), Some((Time::MAX, even)));
     }
 }

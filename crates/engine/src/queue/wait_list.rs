@@ -57,7 +57,7 @@ impl WaitList {
         (!self.is_empty()).then(|| self.take_front(links))
     }
 
-    /// The same where there is one.
+    /// Removes the task that has waited for longest from a list that is not empty.
     #[inline]
     pub(crate) fn take_front(&self, links: &[Cell<u32>]) -> u32 {
         let id = self.head.get();

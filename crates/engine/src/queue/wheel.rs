@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::num::NonZero;
 
 use crate::ids::NONE;
-use crate::queue::ready::Ready;
+use crate::queue::ready::ReadyQueue;
 use crate::time::Time;
 
 /// Ticks with a slot of their own.
@@ -44,19 +44,18 @@ const SHIFT_OF_BIT: [u8; SHIFTS] = {
 /// One id's timer.
 #[derive(Clone)]
 struct Link {
-    /// When it is due; unused while it is near, where the slot implies it.
+    /// Due time; unused while the timer is near, where the slot implies it.
     due: Cell<u64>,
-    /// Its neighbours in a slot that holds several; before the first comes the last.
+    /// Neighbours in a slot that holds several; the last precedes the first.
     next: Cell<u32>,
     prev: Cell<u32>,
 }
 
-/// What a slot holds, meaningful only where its occupancy bit is set: the first timer, and whether it
-/// is the only one.
+/// Content of a slot, valid only while its occupancy bit is set: the first timer, and whether it is the only one.
 #[derive(Clone, Copy)]
-struct Held(u32);
+struct SlotContent(u32);
 
-impl Held {
+impl SlotContent {
     const SEVERAL: u32 = 1 << 31;
 
     const fn one(id: u32) -> Self {
@@ -80,13 +79,13 @@ impl Held {
 
 /// A slot that is not near: the shift of its level and its digit there, both below 64.
 #[derive(Clone, Copy)]
-struct Far {
+struct FarSlot {
     shift: u32,
     digit: u32,
 }
 
-impl Far {
-    /// Its place in [`Wheel::far`].
+impl FarSlot {
+    /// Index in [`Wheel::far`].
     #[inline]
     fn index(self) -> usize {
         (self.shift as usize % SHIFTS) * SLOTS + self.digit as usize % SLOTS
@@ -95,13 +94,13 @@ impl Far {
 
 /// A slot, and the word and the bit that are set while it is occupied.
 struct Slot<'a> {
-    held: &'a Cell<Held>,
+    held: &'a Cell<SlotContent>,
     word: &'a Cell<u64>,
     bit: usize,
 }
 
 pub(crate) struct Wheel {
-    /// Where what is near starts: a multiple of [`HALF`].
+    /// Start of the near range: a multiple of [`HALF`].
     start: Cell<u64>,
     /// Words of `ticks` that are not zero: a bit each.
     words: Cell<u64>,
@@ -111,10 +110,10 @@ pub(crate) struct Wheel {
     levels: Cell<u64>,
     links: Box<[Link]>,
     /// By due time, modulo their number.
-    near: [Cell<Held>; NEAR],
+    near: [Cell<SlotContent>; NEAR],
     /// By shift, the slots that hold a timer: bit `digit` each.
     occupied: [Cell<u64>; SHIFTS],
-    far: Box<[Cell<Held>; SHIFTS * SLOTS]>,
+    far: Box<[Cell<SlotContent>; SHIFTS * SLOTS]>,
 }
 
 impl Wheel {
@@ -131,9 +130,9 @@ impl Wheel {
             ticks: [const { Cell::new(0) }; NEAR / 64],
             levels: Cell::new(0),
             links: vec![link; ids].into(),
-            near: [const { Cell::new(Held::one(0)) }; NEAR],
+            near: [const { Cell::new(SlotContent::one(0)) }; NEAR],
             occupied: [const { Cell::new(0) }; SHIFTS],
-            far: Box::new([const { Cell::new(Held::one(0)) }; SHIFTS * SLOTS]),
+            far: Box::new([const { Cell::new(SlotContent::one(0)) }; SHIFTS * SLOTS]),
         }
     }
 
@@ -165,7 +164,7 @@ impl Wheel {
             self.words.set(self.words.get() | 1 << (after / 64));
         }
         word.set(ticks | 1 << bit);
-        held.set(Held::one(id));
+        held.set(SlotContent::one(id));
         false
     }
 
@@ -179,14 +178,14 @@ impl Wheel {
         }
         self.levels.set(self.levels.get() | 1 << far.shift);
         word.set(word.get() | 1 << bit);
-        held.set(Held::one(id));
+        held.set(SlotContent::one(id));
         false
     }
 
     /// Adds a timer to the end of a slot that is occupied.
     #[inline(never)]
-    fn append(&self, id: u32, slot: &Cell<Held>) -> bool {
-        let held = slot.replace(Held::several(slot.get().first()));
+    fn append(&self, id: u32, slot: &Cell<SlotContent>) -> bool {
+        let held = slot.replace(SlotContent::several(slot.get().first()));
         let first = &self.links[held.first() as usize];
         let last = if held.is_one() {
             held.first()
@@ -210,7 +209,7 @@ impl Wheel {
     }
 
     #[inline]
-    fn far_slot(&self, far: Far) -> Slot<'_> {
+    fn far_slot(&self, far: FarSlot) -> Slot<'_> {
         Slot {
             held: &self.far[far.index()],
             word: &self.occupied[far.shift as usize % SHIFTS],
@@ -220,16 +219,16 @@ impl Wheel {
 
     /// The slot of a due time that is not near.
     #[inline]
-    fn far_of(&self, due: u64) -> Far {
+    fn far_of(&self, due: u64) -> FarSlot {
         let highest = (self.last() ^ due | 1).ilog2();
         let shift = u32::from(SHIFT_OF_BIT[highest as usize % SHIFTS]);
-        Far {
+        FarSlot {
             shift,
             digit: (due >> shift & 0x3f) as u32,
         }
     }
 
-    /// Whether all timers are due later than `due` for sure.
+    /// True only if all timers are due later than `due`; may be false for some such wheels.
     pub(crate) fn is_after(&self, due: u64) -> bool {
         if !self.is_far() {
             return self.near_is_after(due);
@@ -237,12 +236,12 @@ impl Wheel {
         if due.wrapping_sub(self.start.get()) < NEAR as u64 {
             return true;
         }
-        let Far { shift, digit } = self.far_of(due);
+        let FarSlot { shift, digit } = self.far_of(due);
         self.levels.get() & ((1 << shift) - 1) == 0
             && self.occupied[shift as usize % SHIFTS].get() << (63 - digit) == 0
     }
 
-    /// Whether no timer is near.
+    /// True if no timer is near.
     #[inline]
     pub(crate) fn is_far(&self) -> bool {
         self.words.get() == 0
@@ -254,7 +253,7 @@ impl Wheel {
         due.wrapping_sub(self.start.get()) / 64 < u64::from(self.words.get().trailing_zeros())
     }
 
-    /// Whether no timer is set.
+    /// True if no timer is set.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.levels.get() | self.words.get() == 0
@@ -263,7 +262,7 @@ impl Wheel {
     /// Takes all timers of the earliest due time: returns that time and the first id, and appends the
     /// others to `ready`. Calls `when_empty` if there are no more.
     #[inline]
-    pub(crate) fn pop(&self, ready: &Ready, when_empty: impl FnOnce()) -> Option<(Time, u32)> {
+    pub(crate) fn pop(&self, ready: &ReadyQueue, when_empty: impl FnOnce()) -> Option<(Time, u32)> {
         let Some(words) = NonZero::new(self.words.get()) else {
             return self.fetch(ready, when_empty);
         };
@@ -275,7 +274,7 @@ impl Wheel {
     fn pop_near(
         &self,
         words: NonZero<u64>,
-        ready: &Ready,
+        ready: &ReadyQueue,
         when_empty: impl FnOnce(),
     ) -> (Time, u32) {
         let mut number = u64::from(words.trailing_zeros());
@@ -330,7 +329,7 @@ impl Wheel {
     /// [`Wheel::pop`] where nothing is near: takes the next timer if it is alone in its slot, or else
     /// brings near what is.
     #[inline(never)]
-    fn fetch(&self, ready: &Ready, when_empty: impl FnOnce()) -> Option<(Time, u32)> {
+    fn fetch(&self, ready: &ReadyQueue, when_empty: impl FnOnce()) -> Option<(Time, u32)> {
         loop {
             if let Some(words) = NonZero::new(self.words.get()) {
                 return Some(self.pop_near(words, ready, when_empty));
@@ -339,7 +338,7 @@ impl Wheel {
             let digit = self.occupied[shift as usize % SHIFTS]
                 .get()
                 .trailing_zeros();
-            let far = Far { shift, digit };
+            let far = FarSlot { shift, digit };
             let held = self.far[far.index()].get();
             self.vacate(far);
             let due = self.links[held.first() as usize].due.get();
@@ -358,7 +357,7 @@ impl Wheel {
 
     /// Marks a slot empty that is not near.
     #[inline]
-    fn vacate(&self, Far { shift, digit }: Far) {
+    fn vacate(&self, FarSlot { shift, digit }: FarSlot) {
         let occupied = &self.occupied[shift as usize % SHIFTS];
         occupied.set(occupied.get() & !(1 << digit));
         if occupied.get() == 0 {
@@ -367,7 +366,7 @@ impl Wheel {
     }
 
     /// Puts the timers of a slot that has been vacated onto lower levels, in order.
-    fn deal_out(&self, held: Held) {
+    fn deal_out(&self, held: SlotContent) {
         let last = self.last_of(held);
         let mut id = held.first();
         loop {
@@ -381,7 +380,7 @@ impl Wheel {
         }
     }
 
-    fn last_of(&self, held: Held) -> u32 {
+    fn last_of(&self, held: SlotContent) -> u32 {
         if held.is_one() {
             held.first()
         } else {
@@ -391,7 +390,7 @@ impl Wheel {
 
     /// Appends all but the first timer of a slot to `ready`.
     #[inline(never)]
-    fn push_rest(&self, held: Held, ready: &Ready) {
+    fn push_rest(&self, held: SlotContent, ready: &ReadyQueue) {
         let last = self.last_of(held);
         let mut id = held.first();
         while id != last {
@@ -421,7 +420,7 @@ impl Wheel {
     }
 
     /// Takes `id` out of a slot that holds several, and returns what it holds then.
-    fn unlink(&self, id: u32, held: Held) -> Held {
+    fn unlink(&self, id: u32, held: SlotContent) -> SlotContent {
         let (first, last) = (held.first(), self.last_of(held));
         let link = &self.links[id as usize];
         let (prev, next) = (link.prev.get(), link.next.get());
@@ -436,9 +435,9 @@ impl Wheel {
         };
         self.links[first as usize].prev.set(last);
         if first == last {
-            Held::one(first)
+            SlotContent::one(first)
         } else {
-            Held::several(first)
+            SlotContent::several(first)
         }
     }
 

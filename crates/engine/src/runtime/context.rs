@@ -1,4 +1,4 @@
-//! What a task sees of the engine: [`Cx`], its charges and its sleeps.
+//! Interface of a task to the engine: [`Cx`], its charges and its sleeps.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -7,13 +7,13 @@ use std::task::{Context, Poll};
 use rand_core::Rng;
 
 use crate::ids::{CoreId, TaskId, Toll};
-use crate::queue::front::Due;
+use crate::queue::front::Timer;
 use crate::runtime::error::{Misuse, SpawnError};
 use crate::runtime::executor::Handle;
 use crate::runtime::ipi::InterruptMask;
 use crate::runtime::kernel::{Kernel, LONG};
 use crate::runtime::node::{Status, WaitFor};
-use crate::runtime::record::{Account, Paid};
+use crate::runtime::record::{Account, Payment};
 use crate::time::{Ticks, Time};
 
 /// One task's access to its engine, given to it when it starts.
@@ -106,7 +106,7 @@ impl Cx {
             Some(until) => self.sleep_until(until).await,
             None => {
                 self.kernel().fail(self.task, Misuse::TimeOverflow);
-                Parked::new().await;
+                ParkFuture::new().await;
             }
         }
     }
@@ -124,7 +124,7 @@ impl Cx {
     /// Lets the other tasks that queue for this core run first; nothing if there are none.
     pub async fn yield_core(&self) {
         if self.kernel().yield_core(self.task) {
-            Parked::new().await;
+            ParkFuture::new().await;
         }
     }
 
@@ -150,7 +150,7 @@ impl Cx {
     /// Suspends the task, which must be in a queue or list that resumes it, and returns when
     /// it has its core again.
     pub(crate) async fn sleep_here(&self) {
-        Parked::new().await;
+        ParkFuture::new().await;
         self.enter_core().await;
     }
 
@@ -159,7 +159,7 @@ impl Cx {
     pub(crate) async fn enter_core(&self) {
         if !self.kernel().enter_core(self.task) {
             self.kernel().suspend(self.task, WaitFor::CORE);
-            Parked::new().await;
+            ParkFuture::new().await;
         }
     }
 
@@ -185,10 +185,10 @@ impl Cx {
             let Some(room) = front.room() else {
                 return self.start_charge_rarely(ticks, account);
             };
-            self.status.compute(due, Paid::of(account, ticks.0));
+            self.status.compute(due, Payment::new(account, ticks.0));
             return front.insert(
                 room,
-                Due {
+                Timer {
                     at: due.0,
                     id: self.task,
                 },
@@ -205,7 +205,7 @@ impl Cx {
                 return self.kernel().skip_to(due, ticks, account);
             }
         }
-        self.status.compute(due, Paid::of(account, ticks.0));
+        self.status.compute(due, Payment::new(account, ticks.0));
         wheel.insert(self.task, due.0)
     }
 
@@ -215,7 +215,7 @@ impl Cx {
         let Some(due) = self.now().checked_add(ticks) else {
             return self.start_rare_charge(ticks, account);
         };
-        let paid = Paid::of(account, ticks.0);
+        let paid = Payment::new(account, ticks.0);
         self.kernel()
             .charge_until(self.task, &self.status, due, paid)
     }
@@ -225,13 +225,13 @@ impl Cx {
     #[inline(never)]
     fn start_rare_charge(&self, ticks: Ticks, account: Account) -> bool {
         self.kernel()
-            .start_rare_charge(self.task, &self.status, ticks, Paid::open(account))
+            .start_rare_charge(self.task, &self.status, ticks, Payment::open(account))
     }
 
     /// Starts `ticks` of computing that is not recorded: whether they are over already.
     pub(crate) fn start_unrecorded(&self, ticks: Ticks) -> bool {
         self.kernel()
-            .start_rare_charge(self.task, &self.status, ticks, Paid::NOTHING)
+            .start_rare_charge(self.task, &self.status, ticks, Payment::NOTHING)
     }
 
     /// Suspends the task, which must be [running](WaitFor::is_running), for `wait`, and has the time
@@ -239,7 +239,9 @@ impl Cx {
     #[inline]
     pub(crate) fn suspend_paying(&self, wait: WaitFor, toll: Toll) {
         self.status.wait.set(wait);
-        self.status.paid.set(Paid::open(self.accounts.of(toll)));
+        self.status
+            .paid
+            .set(Payment::open(self.accounts.with_toll(toll)));
         self.status.since.set(self.now());
     }
 
@@ -248,10 +250,10 @@ impl Cx {
     pub(crate) fn record(&self, toll: Toll, ticks: Ticks) {
         self.kernel()
             .ledger
-            .record_span(self.now(), ticks, self.accounts.of(toll));
+            .record_span(self.now(), ticks, self.accounts.with_toll(toll));
     }
 
-    /// Whether `kernel` is this task's; a fault if not.
+    /// True if `kernel` is this task's; a fault if not.
     #[inline]
     pub(crate) fn is_of(&self, kernel: &Rc<Kernel>, title: impl FnOnce() -> String) -> bool {
         let same = Rc::ptr_eq(kernel, self.kernel());
@@ -269,7 +271,7 @@ impl Cx {
     }
 }
 
-/// What [`Cx::charge`] charges, once it is awaited.
+/// Future of [`Cx::charge`].
 // Not a future itself: what a task keeps while it computes is one byte, not all of this.
 #[must_use = "nothing is charged until it is awaited"]
 pub struct Charge<'a> {
@@ -280,25 +282,25 @@ pub struct Charge<'a> {
 
 impl IntoFuture for Charge<'_> {
     type Output = ();
-    type IntoFuture = Charging;
+    type IntoFuture = ChargeFuture;
 
     #[inline(always)]
-    fn into_future(self) -> Charging {
-        Charging {
+    fn into_future(self) -> ChargeFuture {
+        ChargeFuture {
             over: self
                 .cx
-                .start_charge(self.ticks, self.cx.accounts.of(self.toll)),
+                .start_charge(self.ticks, self.cx.accounts.with_toll(self.toll)),
         }
     }
 }
 
 /// The future of a [`Charge`] that has begun.
 #[must_use = "the charge has begun, and the task waits for its end"]
-pub struct Charging {
+pub struct ChargeFuture {
     over: bool,
 }
 
-impl Future for Charging {
+impl Future for ChargeFuture {
     type Output = ();
 
     #[inline(always)]
@@ -312,16 +314,16 @@ impl Future for Charging {
 }
 
 /// Stays pending once: until the resource that the task waits for resumes it.
-pub(crate) struct Parked(bool);
+pub(crate) struct ParkFuture(bool);
 
-impl Parked {
+impl ParkFuture {
     #[inline]
     pub(crate) const fn new() -> Self {
         Self(false)
     }
 }
 
-impl Future for Parked {
+impl Future for ParkFuture {
     type Output = ();
 
     #[inline]

@@ -17,7 +17,7 @@ pub(crate) struct Core {
     /// The task that holds the core.
     current: Cell<u32>,
     queue: WaitList,
-    /// How many interrupt masks are in force.
+    /// Interrupt masks in force.
     pub(crate) masks: Cell<u32>,
     /// Interrupts keep the core busy until then.
     stalled_until: Cell<Time>,

@@ -1,4 +1,4 @@
-//! Who waits for what, and who holds it, when nothing can happen any more.
+//! Report of a deadlock: every waiter, its resource, and the holders.
 
 use std::fmt;
 
@@ -18,14 +18,14 @@ pub(crate) trait Resource {
 
 /// One task that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blocked {
+pub struct BlockedTask {
     /// The task that waits for ever.
     pub task: TaskId,
     /// The name that was passed to `spawn`.
     pub name: String,
     /// The core that it runs on or queues for.
     pub core: CoreId,
-    /// What it waits for, e.g. ``spinlock `mmap` ``.
+    /// Resource that it waits for, e.g. ``spinlock `mmap` ``.
     pub waits_for: String,
     /// The tasks that hold it; none for a wake-up.
     pub held_by: Vec<TaskId>,
@@ -35,19 +35,19 @@ pub struct Blocked {
 /// Tasks wait and nothing is pending: the whole waits-for graph and its cycles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// When the run came to a stop.
+    /// Time at which the run came to a stop.
     pub at: Time,
     /// Every task that has not finished, by id.
-    pub blocked: Vec<Blocked>,
+    pub blocked: Vec<BlockedTask>,
     /// The cycles, each as the names of its tasks, beginning with the lowest id.
     pub cycles: Vec<Vec<String>>,
 }
 
 impl Deadlock {
     /// Describes a stopped run; `None` if every task has finished.
-    pub(crate) fn of(kernel: &Kernel) -> Option<Self> {
+    pub(crate) fn new(kernel: &Kernel) -> Option<Self> {
         let blocked: Vec<_> = (0..kernel.tasks.borrow().len())
-            .filter_map(|task| Blocked::of(kernel, u32::try_from(task).ok()?))
+            .filter_map(|task| BlockedTask::new(kernel, u32::try_from(task).ok()?))
             .collect();
         if blocked.is_empty() {
             return None;
@@ -61,8 +61,8 @@ impl Deadlock {
     }
 }
 
-impl Blocked {
-    fn of(kernel: &Kernel, task: u32) -> Option<Self> {
+impl BlockedTask {
+    fn new(kernel: &Kernel, task: u32) -> Option<Self> {
         if kernel.tasks.borrow().get(task as usize)?.done {
             return None;
         }
@@ -78,7 +78,7 @@ impl Blocked {
     }
 }
 
-/// What `task` waits for, and the tasks that hold it.
+/// Resource that `task` waits for, and the tasks that hold it.
 fn awaited(kernel: &Kernel, task: u32) -> (String, Vec<u32>) {
     let wait = kernel.status(task).wait.get();
     if wait == WaitFor::CORE {
@@ -97,7 +97,7 @@ fn awaited(kernel: &Kernel, task: u32) -> (String, Vec<u32>) {
 
 /// Every elementary cycle through its lowest task, at most one per lowest task: the first that a
 /// depth-first walk along the holders finds.
-fn cycles(blocked: &[Blocked]) -> Vec<Vec<String>> {
+fn cycles(blocked: &[BlockedTask]) -> Vec<Vec<String>> {
     let paths = (0..blocked.len()).filter_map(|start| cycle_from(blocked, start));
     paths
         .map(|path| path.into_iter().map(|i| blocked[i].name.clone()).collect())
@@ -105,7 +105,7 @@ fn cycles(blocked: &[Blocked]) -> Vec<Vec<String>> {
 }
 
 /// A path from `start` back to itself over tasks above it, if there is one.
-fn cycle_from(blocked: &[Blocked], start: usize) -> Option<Vec<usize>> {
+fn cycle_from(blocked: &[BlockedTask], start: usize) -> Option<Vec<usize>> {
     let mut seen = vec![false; blocked.len()];
     let mut path = vec![(start, holders_of(blocked, start))];
     while let Some((_, ahead)) = path.last_mut() {
@@ -125,7 +125,7 @@ fn cycle_from(blocked: &[Blocked], start: usize) -> Option<Vec<usize>> {
 }
 
 /// Positions of the tasks that hold up `blocked[i]`, the first one last.
-fn holders_of(blocked: &[Blocked], i: usize) -> Vec<usize> {
+fn holders_of(blocked: &[BlockedTask], i: usize) -> Vec<usize> {
     let position = |id: &TaskId| blocked.binary_search_by_key(id, |other| other.task).ok();
     blocked[i]
         .held_by
@@ -160,7 +160,7 @@ impl fmt::Display for Deadlock {
 
 impl std::error::Error for Deadlock {}
 
-impl fmt::Display for Blocked {
+impl fmt::Display for BlockedTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

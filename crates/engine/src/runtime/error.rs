@@ -1,4 +1,4 @@
-//! What can go wrong: an impossible setup, a task too many, a deadlock, a misuse.
+//! Errors: an impossible setup, a task too many, a deadlock, a misuse.
 
 use crate::ids::CoreId;
 use crate::runtime::deadlock::Deadlock;
@@ -22,7 +22,7 @@ pub enum SetupError {
 /// The task cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpawnError {
-    /// As many tasks as [`Setup::tasks`](crate::Setup::tasks) allows have been spawned.
+    /// All tasks that [`Setup::tasks`](crate::Setup::tasks) allows have been spawned.
     #[error("no room for another task: the engine was set up for {0}")]
     Full(u32),
     /// The core is not there.
@@ -30,7 +30,7 @@ pub enum SpawnError {
     NoSuchCore {
         /// The core asked for.
         core: CoreId,
-        /// How many there are.
+        /// Number of cores.
         cores: u32,
     },
 }
@@ -54,7 +54,7 @@ pub enum RunError {
     },
 }
 
-/// What a task must not do.
+/// Misuse of the engine by a task.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misuse {
     /// Two of a task's futures wait at once, one was dropped while it waited, or one task used the

@@ -5,16 +5,15 @@ use std::rc::Rc;
 use std::task::{Context, Waker};
 
 use crate::ids::{CoreId, TaskId, Toll};
-use crate::queue::timers::QueueKind;
 use crate::runtime::context::Cx;
 use crate::runtime::deadlock::Deadlock;
 use crate::runtime::error::{Misuse, RunError, SetupError, SpawnError};
 use crate::runtime::kernel::{Kernel, TaskFuture};
 use crate::runtime::node::Status;
-use crate::runtime::record::{Account, Keep, Ledger, Record, Total};
+use crate::runtime::record::{Account, Ledger, Record, Statistics, Total};
 use crate::time::Time;
 
-/// What an engine is built for. Memory is set aside here, none per event.
+/// Parameters of an engine. Memory is set aside here, none per event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// Tasks that can be spawned over the whole run.
@@ -23,12 +22,10 @@ pub struct Setup {
     pub cores: u32,
     /// Records kept, at least one; 16 bytes each.
     pub records: usize,
-    /// What is kept besides.
-    pub keep: Keep,
+    /// Statistics to keep besides the records.
+    pub keep: Statistics,
     /// Seed of [`Cx::random_below`].
     pub seed: u64,
-    /// Implementation of the timer queue; the order of events does not depend on it.
-    pub queue: QueueKind,
 }
 
 impl Default for Setup {
@@ -37,9 +34,8 @@ impl Default for Setup {
             tasks: 256,
             cores: 256,
             records: 1 << 16,
-            keep: Keep::default(),
+            keep: Statistics::default(),
             seed: 0,
-            queue: QueueKind::Wheel,
         }
     }
 }
@@ -93,7 +89,7 @@ impl Handle {
     }
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// All tasks have finished, the last one now.
@@ -230,7 +226,13 @@ impl Engine {
             return self.refuse_after_misuse();
         }
         for (task, future) in kernel.spawned.take() {
-            self.make_room(task);
+            // A task can be entered before one of a lower number.
+            let missing = kernel.statuses.get(self.runs.len()..=task.index());
+            self.runs
+                .extend(missing.unwrap_or_default().iter().map(|status| Run {
+                    future: Box::pin(std::future::pending()),
+                    status: Rc::clone(status),
+                }));
             self.runs[task.index()].future = future;
         }
         let run = &mut self.runs[task as usize];
@@ -240,17 +242,7 @@ impl Engine {
         }
     }
 
-    /// Extends the table to `task`; a task can be entered before one of a lower number.
-    fn make_room(&mut self, task: TaskId) {
-        let missing = self.handle.0.statuses.get(self.runs.len()..=task.index());
-        self.runs
-            .extend(missing.unwrap_or_default().iter().map(|status| Run {
-                future: Box::pin(std::future::pending()),
-                status: Rc::clone(status),
-            }));
-    }
-
-    /// What a run says when it has come to its limit.
+    /// Result of a run that has come to its limit.
     fn pause(&self) -> Result<Progress, RunError> {
         if self.handle.0.timers.is_empty() {
             self.stop()
@@ -259,9 +251,9 @@ impl Engine {
         }
     }
 
-    /// What a run says when nothing can happen any more.
+    /// Result of a run in which nothing can happen any more.
     fn stop(&self) -> Result<Progress, RunError> {
-        match Deadlock::of(&self.handle.0) {
+        match Deadlock::new(&self.handle.0) {
             Some(deadlock) => Err(RunError::Deadlock(Box::new(deadlock))),
             None => Ok(Progress::Finished(self.handle.0.now())),
         }
@@ -313,7 +305,7 @@ impl Drop for Engine {
     }
 }
 
-/// What there is to read when a run is over, or pauses.
+/// Results of a run that is over, or pauses.
 impl Engine {
     /// Virtual time now.
     #[must_use]
@@ -326,26 +318,26 @@ impl Engine {
         self.handle.0.ledger.records()
     }
 
-    /// How many records the ring has lost to newer ones.
+    /// Number of records that the ring has lost to newer ones.
     #[must_use]
     pub fn overwritten(&self) -> u64 {
         self.handle.0.ledger.overwritten()
     }
 
-    /// A digest of every record ever made, in order: equal for equal runs, whatever the timer queue.
+    /// A digest of every record ever made, in order: equal for equal runs.
     /// `None` unless the engine [keeps](Setup::keep) it.
     #[must_use]
     pub fn trace_hash(&self) -> Option<u64> {
         self.handle.0.ledger.trace_hash()
     }
 
-    /// What `task` has paid for `toll`, exactly.
+    /// Exact total that `task` has paid for `toll`.
     #[must_use]
     pub fn total(&self, task: TaskId, toll: Toll) -> Total {
         self.handle.0.ledger.total(task, toll)
     }
 
-    /// Everything that has been paid, by payer and toll; pairs without a charge are left out.
+    /// Totals by payer and toll; pairs without a charge are left out.
     pub fn totals(&self) -> impl Iterator<Item = (TaskId, Toll, Total)> + '_ {
         let pairs = self
             .payers()
@@ -361,7 +353,7 @@ impl Engine {
         &self.tolls
     }
 
-    /// Who can be charged: every task so far, then every core for the interrupts that it handles.
+    /// Payers: every task so far, then every core for the interrupts that it handles.
     pub fn payers(&self) -> impl Iterator<Item = TaskId> + use<> {
         let kernel = &self.handle.0;
         let tasks = (0..kernel.capacity).take(kernel.tasks.borrow().len());
@@ -375,7 +367,7 @@ impl Engine {
         self.handle.0.name(payer.0)
     }
 
-    /// Who is charged for the interrupts that `core` handles.
+    /// Payer of the interrupts that `core` handles.
     #[must_use]
     pub fn interrupts_of(&self, core: CoreId) -> TaskId {
         TaskId(self.handle.0.capacity + core.0)

@@ -11,7 +11,7 @@ use std::rc::{Rc, Weak};
 
 use crate::distance::Distance;
 use crate::ids::{CoreId, Toll};
-use crate::runtime::context::{Cx, Parked};
+use crate::runtime::context::{Cx, ParkFuture};
 use crate::runtime::deadlock::Resource;
 use crate::runtime::error::Misuse;
 use crate::runtime::executor::Handle;
@@ -19,7 +19,7 @@ use crate::runtime::kernel::Kernel;
 use crate::runtime::node::WaitFor;
 use crate::time::{Ticks, Time};
 
-/// What an interrupt costs besides its handling.
+/// Costs of an interrupt besides its handling.
 #[derive(Clone, Debug, Default)]
 pub struct IpiCosts {
     /// The sender's, for each target.
@@ -70,11 +70,11 @@ pub(crate) struct Inbox {
     handled: Option<(Interrupt, Time)>,
 }
 
-/// What a task still waits for after sending.
+/// Acknowledgements that a task waits for after sending.
 #[derive(Default)]
-pub(crate) struct Outstanding {
+pub(crate) struct PendingAcks {
     cores: Cell<u32>,
-    /// When the last acknowledgement arrives, of those that are on their way.
+    /// Arrival of the last acknowledgement that is on its way.
     last: Cell<Time>,
     parked: Cell<bool>,
 }
@@ -100,7 +100,7 @@ impl Ipi {
             return;
         }
         if !self.is_sendable(cx, targets) {
-            return Parked::new().await;
+            return ParkFuture::new().await;
         }
         let outstanding = &kernel.outstanding[cx.index() as usize];
         outstanding
@@ -150,7 +150,7 @@ impl Ipi {
 
 impl Inner {
     /// Spins until all acknowledgements are there.
-    async fn wait_for(&self, cx: &Cx, outstanding: &Outstanding) {
+    async fn wait_for(&self, cx: &Cx, outstanding: &PendingAcks) {
         let on_its_way = outstanding.last.get().since(cx.now());
         let all_sent = outstanding.cores.get() == 0;
         if all_sent && on_its_way == Ticks::ZERO {
@@ -162,7 +162,7 @@ impl Inner {
                 self.kernel.resume_after(cx.index(), on_its_way);
             }
         }
-        Parked::new().await;
+        ParkFuture::new().await;
     }
 }
 
@@ -241,7 +241,7 @@ impl Kernel {
         let account = self
             .ledger
             .accounts_of(self.timer_of(core))
-            .of(tolls.handle);
+            .with_toll(tolls.handle);
         self.ledger
             .record_span(self.now(), interrupt.handling, account);
         let outstanding = &self.outstanding[interrupt.sender as usize];
@@ -262,7 +262,7 @@ impl Resource for Inner {
         format!("acknowledgements of interrupt `{}`", self.name)
     }
 
-    /// Those that mask interrupts on the cores that have not acknowledged.
+    /// Tasks that mask interrupts on the cores that have not acknowledged.
     fn holders(&self, kernel: &Kernel, waiter: u32) -> Vec<u32> {
         let owes = |inbox: &Inbox| inbox.pending.iter().any(|pending| pending.sender == waiter);
         let owing = kernel

@@ -13,21 +13,21 @@ use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256StarStar;
 
 use crate::ids::{CoreId, NONE, TaskId};
-use crate::queue::ready::Ready;
+use crate::queue::ready::ReadyQueue;
 use crate::queue::timers::Timers;
 use crate::runtime::cores::Core;
 use crate::runtime::deadlock::Resource;
 use crate::runtime::error::{Misuse, RunError, SpawnError};
 use crate::runtime::executor::Setup;
-use crate::runtime::ipi::Outstanding;
+use crate::runtime::ipi::PendingAcks;
 use crate::runtime::node::{Node, Status, WaitFor};
-use crate::runtime::record::{Account, Ledger, Paid};
+use crate::runtime::record::{Account, Ledger, Payment};
 use crate::time::{Ticks, Time};
 
 /// A task's future, boxed once.
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// What is ready after a misuse, before everything else: nothing of this number can be polled.
+/// ReadyQueue entry after a misuse, before everything else: no task of this number can be polled.
 const FAULTED: u32 = NONE - 1;
 
 /// Charges of so many ticks and more are recorded like waits. (Entries have room for 2^32 - 1.)
@@ -40,7 +40,7 @@ pub(crate) struct TaskInfo {
 }
 
 pub(crate) struct Kernel {
-    pub(crate) ready: Ready,
+    pub(crate) ready: ReadyQueue,
     pub(crate) timers: Timers,
     /// Indexed by task.
     pub(crate) nodes: Box<[Node]>,
@@ -50,7 +50,7 @@ pub(crate) struct Kernel {
     pub(crate) statuses: Box<[Rc<Status>]>,
     pub(crate) ledger: Ledger,
     pub(crate) cores: Box<[Core]>,
-    pub(crate) outstanding: Box<[Outstanding]>,
+    pub(crate) outstanding: Box<[PendingAcks]>,
     pub(crate) capacity: u32,
     pub(crate) tasks: RefCell<Vec<TaskInfo>>,
     /// Tasks that have not finished.
@@ -66,14 +66,14 @@ impl Kernel {
     pub(crate) fn new(setup: &Setup, tolls: usize) -> Self {
         let actors = (setup.tasks + setup.cores) as usize;
         Self {
-            ready: Ready::new(actors + 1),
-            timers: Timers::new(setup.queue, actors + 1),
+            ready: ReadyQueue::new(actors + 1),
+            timers: Timers::new(actors + 1),
             links: (0..setup.tasks).map(|_| Cell::new(NONE)).collect(),
             nodes: (0..setup.tasks).map(|_| Node::new()).collect(),
             statuses: (0..setup.tasks).map(|_| Rc::new(Status::new())).collect(),
             ledger: Ledger::new(actors, tolls, setup.records, setup.keep),
             cores: (0..setup.cores).map(|_| Core::new()).collect(),
-            outstanding: (0..setup.tasks).map(|_| Outstanding::default()).collect(),
+            outstanding: (0..setup.tasks).map(|_| PendingAcks::default()).collect(),
             capacity: setup.tasks,
             tasks: RefCell::default(),
             alive: Cell::new(0),
@@ -137,7 +137,7 @@ impl Kernel {
         let may = status.wait.get().is_running();
         if may {
             status.wait.set(wait);
-            status.paid.set(Paid::NOTHING);
+            status.paid.set(Payment::NOTHING);
         } else {
             self.fail(task, Misuse::TwoWaits);
         }
@@ -161,7 +161,7 @@ impl Kernel {
             if ticks.0 >= LONG {
                 return self.ledger.record_span(now, ticks, paid.account());
             }
-            paid = Paid::of(paid.account(), ticks.0);
+            paid = Payment::new(paid.account(), ticks.0);
         }
         self.ledger.record(now, paid);
     }
@@ -215,7 +215,13 @@ impl Kernel {
     /// Waits until `due`, unless nothing else can happen meanwhile, and records what is paid then:
     /// `true` if it is over already.
     #[inline(never)]
-    pub(crate) fn charge_until(&self, task: u32, status: &Status, due: Time, paid: Paid) -> bool {
+    pub(crate) fn charge_until(
+        &self,
+        task: u32,
+        status: &Status,
+        due: Time,
+        paid: Payment,
+    ) -> bool {
         if self.ready.is_empty() && self.timers.are_after(due) {
             self.timers.now.set(due);
             status.paid.set(paid);
@@ -230,7 +236,7 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn skip_to(&self, due: Time, ticks: Ticks, account: Account) -> bool {
         self.timers.now.set(due);
-        self.ledger.record(due, Paid::of(account, ticks.0));
+        self.ledger.record(due, Payment::new(account, ticks.0));
         true
     }
 
@@ -242,7 +248,7 @@ impl Kernel {
         task: u32,
         status: &Status,
         ticks: Ticks,
-        paid: Paid,
+        paid: Payment,
     ) -> bool {
         if !status.wait.get().is_running() {
             self.fail(task, Misuse::TwoWaits);
@@ -262,7 +268,7 @@ impl Kernel {
         self.charge_until(task, status, due, paid)
     }
 
-    /// Whether `task` may give up its core; a fault if not.
+    /// True if `task` may give up its core; a fault if not.
     pub(crate) fn may_sleep(&self, task: u32) -> bool {
         let atomic = self.status(task).atomic.get() != 0;
         if atomic {
@@ -313,7 +319,7 @@ impl Kernel {
         }
     }
 
-    /// How a task or a core's interrupts are called.
+    /// Name of a task or of a core's interrupts.
     pub(crate) fn name(&self, actor: u32) -> String {
         match self.tasks.borrow().get(actor as usize) {
             Some(info) => info.name.clone(),

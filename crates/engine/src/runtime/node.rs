@@ -1,31 +1,31 @@
-//! What the engine keeps per task: a [`Status`] that the task itself reads and writes at every
-//! charge, and a [`Node`] that others reach by its number.
+//! State of a task: a [`Status`] that the task itself reads and writes at every charge, and a [`Node`] that others
+//! reach by its number.
 
 use std::cell::Cell;
 
-use crate::runtime::record::Paid;
+use crate::runtime::record::Payment;
 use crate::time::Time;
 
-/// What a suspended task waits for, or that it is not suspended.
+/// Resource that a suspended task waits for; also the states of tasks that are not suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitFor(u32);
 
 impl WaitFor {
     /// The task is being polled.
     pub(crate) const RUNNING: Self = Self(0);
-    /// The same, on a core that interrupts keep busy: its next charge starts later.
+    /// Running, on a core that interrupts keep busy: the next charge starts later.
     pub(crate) const STALLED: Self = Self(1);
     /// The end of a charge: the task computes on its core.
     pub(crate) const CHARGE: Self = Self(2);
     /// The end of a sleep, off the core.
     pub(crate) const SLEEP: Self = Self(3);
-    /// Its core, occupied by another task.
+    /// The task's core, occupied by another task.
     pub(crate) const CORE: Self = Self(4);
     /// Not started, or finished.
     pub(crate) const NOTHING: Self = Self(5);
     const RESOURCES: u32 = 6;
 
-    /// Whether the task is being polled and has not suspended.
+    /// True if the task is being polled and has not suspended.
     #[inline]
     pub(crate) const fn is_running(self) -> bool {
         self.0 <= Self::STALLED.0
@@ -49,11 +49,11 @@ pub(crate) struct Status {
     pub(crate) wait: Cell<WaitFor>,
     /// Spinlocks held and interrupt masks in force: the task must not sleep.
     pub(crate) atomic: Cell<u32>,
-    /// What is recorded when the present wait is over.
-    pub(crate) paid: Cell<Paid>,
-    /// When the present charge ends, if the task is in one.
+    /// Charge to record when the present wait is over.
+    pub(crate) paid: Cell<Payment>,
+    /// End of the present charge, if the task is in one.
     pub(crate) due: Cell<Time>,
-    /// Since when the task waits, if what it pays is [open](Paid::open).
+    /// Start of the present wait, if its charge is [open](Payment::open).
     pub(crate) since: Cell<Time>,
 }
 
@@ -63,7 +63,7 @@ impl Status {
             stalled_until: Cell::new(Time::ZERO),
             wait: Cell::new(WaitFor::NOTHING),
             atomic: Cell::new(0),
-            paid: Cell::new(Paid::NOTHING),
+            paid: Cell::new(Payment::NOTHING),
             due: Cell::new(Time::ZERO),
             since: Cell::new(Time::ZERO),
         }
@@ -71,7 +71,7 @@ impl Status {
 
     /// Notes that the task computes until `due`, and what it pays then.
     #[inline]
-    pub(crate) fn compute(&self, due: Time, paid: Paid) {
+    pub(crate) fn compute(&self, due: Time, paid: Payment) {
         self.wait.set(WaitFor::CHARGE);
         self.paid.set(paid);
         self.due.set(due);
@@ -82,7 +82,7 @@ impl Status {
     pub(crate) fn reopen(&self, now: Time) {
         let paid = self.paid.get();
         if paid.is_known() {
-            self.paid.set(Paid::open(paid.account()));
+            self.paid.set(Payment::open(paid.account()));
             self.since.set(Time(now.0 - paid.ticks().0));
         }
     }

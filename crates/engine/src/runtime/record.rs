@@ -1,4 +1,4 @@
-//! What was charged: a ring of 16-byte entries, exact [`Total`]s, and the trace hash.
+//! Records of charges: a ring of 16-byte entries, exact [`Total`]s, and the trace hash.
 //!
 //! The ring keeps the newest [`Record`]s and counts those it overwrote; totals and the trace hash
 //! cover every record ever made. They are brought up to date when the ring wraps or is read,
@@ -14,9 +14,9 @@ use crate::time::{Ticks, Time};
 /// A charge of more than `u32::MAX` ticks fills several records, all but the last with `u32::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When it had been paid in full.
+    /// Time at which it had been paid in full.
     pub at: Time,
-    /// How much was paid.
+    /// Amount.
     pub ticks: Ticks,
     /// The task or core that paid.
     pub task: TaskId,
@@ -24,7 +24,7 @@ pub struct Record {
     pub toll: Toll,
 }
 
-/// How often and how much one task paid for one toll.
+/// Number and sum of one task's charges for one toll.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
     /// Charges, including those of zero ticks.
@@ -43,20 +43,20 @@ impl Account {
 
     /// The account of the same task for `toll`.
     #[inline]
-    pub(crate) const fn of(self, toll: Toll) -> Self {
+    pub(crate) const fn with_toll(self, toll: Toll) -> Self {
         Self(self.0 | toll.0 as u32)
     }
 }
 
-/// Ticks and the account that they are paid from: what a task is to pay at the end of its wait.
+/// Ticks and the account that they are paid from, at the end of a task's wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Paid {
+pub(crate) struct Payment {
     ticks: u32,
     account: u32,
 }
 
-impl Paid {
-    /// Nothing is recorded.
+impl Payment {
+    /// No charge to record.
     pub(crate) const NOTHING: Self = Self {
         ticks: 0,
         account: u32::MAX,
@@ -65,7 +65,7 @@ impl Paid {
 
     /// `ticks`, of which there must be less than 2^32, from `account`.
     #[inline]
-    pub(crate) const fn of(account: Account, ticks: u64) -> Self {
+    pub(crate) const fn new(account: Account, ticks: u64) -> Self {
         Self {
             ticks: (ticks & 0xffff_ffff) as u32,
             account: account.0,
@@ -81,13 +81,13 @@ impl Paid {
         }
     }
 
-    /// Whether nothing is recorded.
+    /// True for no charge.
     #[inline]
     pub(crate) const fn is_nothing(self) -> bool {
         self.account == Self::NOTHING.account
     }
 
-    /// Whether the ticks are known: neither open nor nothing.
+    /// True if the ticks are known: neither open nor nothing.
     #[inline]
     pub(crate) const fn is_known(self) -> bool {
         self.account & Self::OPEN == 0
@@ -99,7 +99,7 @@ impl Paid {
         Account(self.account & !Self::OPEN)
     }
 
-    /// How much is paid, if that is known.
+    /// Amount, if it is known.
     #[inline]
     pub(crate) const fn ticks(self) -> Ticks {
         Ticks(self.ticks as u64)
@@ -110,35 +110,35 @@ impl Paid {
 #[derive(Clone, Copy, Default)]
 struct Entry {
     at: u64,
-    paid: Paid,
+    paid: Payment,
 }
 
-/// What is kept of a run besides its newest records.
+/// Statistics of a run that are kept besides its newest records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keep {
-    /// How often and how much everyone paid for everything.
+pub enum Statistics {
+    /// Number and sum of charges, by payer and toll.
     #[default]
     Totals,
-    /// That, and a digest of all records in their order: [`Engine::trace_hash`](crate::Engine::trace_hash).
+    /// Totals, and a digest of all records in their order: [`Engine::trace_hash`](crate::Engine::trace_hash).
     TotalsAndHash,
 }
 
 /// The book that every charge is written into.
 pub(crate) struct Ledger {
     ring: Box<[Cell<Entry>]>,
-    /// Where in the ring the next entry goes; its length if that is the start.
+    /// Index of the ring's next entry; its length if that is the start.
     next: Cell<usize>,
-    /// How often the ring has been filled and begun anew.
+    /// Number of times that the ring was filled.
     rounds: Cell<u64>,
     toll_bits: u32,
     sums: RefCell<Sums>,
 }
 
-/// What outlives the ring.
+/// Statistics that cover records which the ring has lost.
 struct Sums {
     /// So many entries of the present round are included.
     included: usize,
-    /// A running hash of all charges; only with [`Keep::TotalsAndHash`].
+    /// A running hash of all charges; only with [`Statistics::TotalsAndHash`].
     hash: Option<u64>,
     /// Indexed by account.
     counts: Box<[u64]>,
@@ -153,12 +153,12 @@ impl Ledger {
     }
 
     /// A book for `actors` payers and `tolls` tolls that keeps the newest `records` records.
-    pub(crate) fn new(actors: usize, tolls: usize, records: usize, keep: Keep) -> Self {
+    pub(crate) fn new(actors: usize, tolls: usize, records: usize, keep: Statistics) -> Self {
         let toll_bits = Self::toll_bits(tolls);
         let accounts = vec![0; actors << toll_bits];
         let sums = Sums {
             included: 0,
-            hash: (keep == Keep::TotalsAndHash).then_some(0),
+            hash: (keep == Statistics::TotalsAndHash).then_some(0),
             counts: accounts.clone().into(),
             ticks: accounts.into(),
         };
@@ -178,7 +178,7 @@ impl Ledger {
 
     /// Writes what is paid, which must be known.
     #[inline]
-    pub(crate) fn record(&self, at: Time, paid: Paid) {
+    pub(crate) fn record(&self, at: Time, paid: Payment) {
         let next = self.next.get();
         let Some(slot) = self.ring.get(next) else {
             return self.begin_round(at, paid);
@@ -190,7 +190,7 @@ impl Ledger {
     /// Writes what is the first of a round.
     #[cold]
     #[inline(never)]
-    fn begin_round(&self, at: Time, paid: Paid) {
+    fn begin_round(&self, at: Time, paid: Payment) {
         self.sums().included = 0;
         self.next.set(0);
         self.rounds.set(self.rounds.get() + 1);
@@ -204,11 +204,14 @@ impl Ledger {
         let mut rest = ticks.0;
         while rest > longest {
             rest -= longest;
-            self.record(Time(at.0.saturating_sub(rest)), Paid::of(account, longest));
+            self.record(
+                Time(at.0.saturating_sub(rest)),
+                Payment::new(account, longest),
+            );
             let count = &mut self.sums.borrow_mut().counts[account.0 as usize];
             *count = count.wrapping_sub(1);
         }
-        self.record(at, Paid::of(account, rest));
+        self.record(at, Payment::new(account, rest));
     }
 
     /// The sums over everything so far.
@@ -226,21 +229,20 @@ impl Ledger {
             0 => (self.next.get(), 0),
             _ => (self.ring.len(), self.next.get()),
         };
-        (0..kept).map(move |i| self.record_of(self.ring[(oldest + i) % self.ring.len()].get()))
-    }
-
-    fn record_of(&self, entry: Entry) -> Record {
         let tolls = (1 << self.toll_bits) - 1;
-        let Account(account) = entry.paid.account();
-        Record {
-            at: Time(entry.at),
-            ticks: entry.paid.ticks(),
-            task: TaskId(account >> self.toll_bits),
-            toll: Toll((account & tolls & 0xffff) as u16),
-        }
+        (0..kept).map(move |i| {
+            let entry = self.ring[(oldest + i) % self.ring.len()].get();
+            let Account(account) = entry.paid.account();
+            Record {
+                at: Time(entry.at),
+                ticks: entry.paid.ticks(),
+                task: TaskId(account >> self.toll_bits),
+                toll: Toll((account & tolls & 0xffff) as u16),
+            }
+        })
     }
 
-    /// How many records the ring has lost to newer ones.
+    /// Number of records that the ring has lost to newer ones.
     pub(crate) fn overwritten(&self) -> u64 {
         match self.rounds.get() {
             0 => 0,
@@ -248,10 +250,10 @@ impl Ledger {
         }
     }
 
-    /// What `task` has paid for `toll`.
+    /// Total that `task` has paid for `toll`.
     pub(crate) fn total(&self, task: TaskId, toll: Toll) -> Total {
         let sums = self.sums();
-        let account = self.accounts_of(task.0).of(toll).0 as usize;
+        let account = self.accounts_of(task.0).with_toll(toll).0 as usize;
         Total {
             count: sums.counts[account],
             ticks: Ticks(sums.ticks[account]),
@@ -304,7 +306,7 @@ mod tests {
     use super::*;
 
     fn pay(ledger: &Ledger, at: u64, ticks: u64, task: u32, toll: u16) {
-        let account = ledger.accounts_of(task).of(Toll(toll));
+        let account = ledger.accounts_of(task).with_toll(Toll(toll));
         ledger.record_span(Time(at), Ticks(ticks), account);
     }
 
@@ -315,7 +317,7 @@ mod tests {
     #[test]
     fn an_entry_is_sixteen_bytes_and_gives_back_what_it_was_given() {
         assert_eq!(size_of::<Entry>(), 16);
-        let ledger = Ledger::new(70_000, 5, 1, Keep::TotalsAndHash);
+        let ledger = Ledger::new(70_000, 5, 1, Statistics::TotalsAndHash);
         pay(&ledger, 9, 4, 69_999, 3);
         let paid = Record {
             at: Time(9),
@@ -328,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_keeps_the_newest_and_counts_the_rest() {
-        let ledger = Ledger::new(1, 1, 4, Keep::TotalsAndHash);
+        let ledger = Ledger::new(1, 1, 4, Statistics::TotalsAndHash);
         (0..4).for_each(|i| pay(&ledger, i, 1, 0, 0));
         assert_eq!((at(&ledger), ledger.overwritten()), (vec![0, 1, 2, 3], 0));
         (4..6).for_each(|i| pay(&ledger, i, 1, 0, 0));
@@ -342,7 +344,7 @@ mod tests {
 
     #[test]
     fn totals_outlive_the_ring() {
-        let ledger = Ledger::new(2, 2, 3, Keep::TotalsAndHash);
+        let ledger = Ledger::new(2, 2, 3, Statistics::TotalsAndHash);
         for paid in 1..=10 {
             pay(&ledger, 1, 3, 1, 0);
             let total = Total {
@@ -362,7 +364,7 @@ mod tests {
             (max, vec![(max, max)]),
             (max + 5, vec![(max, max), (max + 5, 5)]),
         ] {
-            let ledger = Ledger::new(1, 1, 8, Keep::TotalsAndHash);
+            let ledger = Ledger::new(1, 1, 8, Statistics::TotalsAndHash);
             pay(&ledger, ticks, ticks, 0, 0);
             let records: Vec<_> = ledger.records().map(|r| (r.at.0, r.ticks.0)).collect();
             assert_eq!(records, parts);
@@ -375,7 +377,7 @@ mod tests {
     }
 
     fn hash(records: usize, charges: &[(u64, u64, u32, u16)]) -> u64 {
-        let ledger = Ledger::new(2, 2, records, Keep::TotalsAndHash);
+        let ledger = Ledger::new(2, 2, records, Statistics::TotalsAndHash);
         charges
             .iter()
             .for_each(|&(at, ticks, task, toll)| pay(&ledger, at, ticks, task, toll));

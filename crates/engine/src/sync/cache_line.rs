@@ -11,14 +11,14 @@ use std::rc::{Rc, Weak};
 use crate::distance::Distance;
 use crate::ids::{CoreId, NONE, Toll};
 use crate::queue::wait_list::WaitList;
-use crate::runtime::context::{Cx, Parked};
+use crate::runtime::context::{Cx, ParkFuture};
 use crate::runtime::deadlock::Resource;
 use crate::runtime::executor::Handle;
 use crate::runtime::kernel::Kernel;
 use crate::runtime::node::WaitFor;
 use crate::time::Ticks;
 
-/// Which of the waiting cores gets a line next.
+/// Order in which waiting cores get a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arbitration {
     /// The one that has waited for longest.
@@ -31,7 +31,7 @@ pub enum Arbitration {
     },
 }
 
-/// What an access takes, and who is served first.
+/// Costs of accesses, and the order of waiters.
 #[derive(Clone, Debug)]
 pub struct LineCosts {
     /// An access where the core owns the line, or none does; a read where it has a copy.
@@ -39,7 +39,7 @@ pub struct LineCosts {
     /// An access elsewhere: the transfer from the owner's core. An owner pays it too when others have
     /// copies, which it has to take back.
     pub transfer: Distance,
-    /// Who is served first.
+    /// Order of waiters.
     pub arbitration: Arbitration,
 }
 
@@ -92,7 +92,7 @@ impl CacheLine {
         let line = &*self.0;
         let since = cx.now();
         if !line.begin(cx, EXCLUSIVE) {
-            Parked::new().await;
+            ParkFuture::new().await;
         }
         line.owner.set(Some(cx.core()));
         line.copies.borrow_mut().clear();
@@ -105,7 +105,7 @@ impl CacheLine {
         let line = &*self.0;
         let since = cx.now();
         if !line.begin(cx, COPY) {
-            Parked::new().await;
+            ParkFuture::new().await;
         }
         line.end(cx.index());
         cx.record(line.toll, cx.now().since(since));
@@ -117,7 +117,7 @@ impl CacheLine {
         self.0.owner.get()
     }
 
-    /// How many tasks wait for the line.
+    /// Number of tasks that wait for the line.
     #[must_use]
     pub fn waiters(&self) -> u32 {
         self.0.waiters.len()
@@ -178,7 +178,7 @@ impl Inner {
         }
     }
 
-    /// What `task` has to wait for the line or a copy; from now on a reader has one.
+    /// Ticks that `task` has to wait for the line or a copy; a reader has a copy from now on.
     fn grant(&self, task: u32, mode: u32) -> Ticks {
         let cost = self.cost_for(task, mode);
         let core = self.kernel.core_of(task);
@@ -210,7 +210,10 @@ impl Inner {
     fn choose(&self) -> Option<u32> {
         let oldest = self.waiters.front()?;
         let chosen = match self.costs.arbitration {
-            Arbitration::NearFirst { bound } if self.passed.get() < bound => self.nearest()?,
+            Arbitration::NearFirst { bound } if self.passed.get() < bound => self
+                .waiters
+                .iter(&self.kernel.links)
+                .min_by_key(|&task| self.cost_for(task, self.kernel.node(task).note.get()))?,
             _ => oldest,
         };
         self.passed.set(if chosen == oldest {
@@ -219,12 +222,6 @@ impl Inner {
             self.passed.get() + 1
         });
         Some(chosen)
-    }
-
-    fn nearest(&self) -> Option<u32> {
-        self.waiters
-            .iter(&self.kernel.links)
-            .min_by_key(|&task| self.cost_for(task, self.kernel.node(task).note.get()))
     }
 }
 

@@ -29,7 +29,7 @@ struct Inner {
     title: String,
     toll: Toll,
     costs: TicketCosts,
-    /// Whether all costs are zero.
+    /// True if all costs are zero.
     is_instant: bool,
     wait: WaitFor,
     holder: Cell<u32>,
@@ -48,7 +48,7 @@ impl SpinLock {
         Self::with_title(handle, format!("spinlock `{name}`"), toll, costs)
     }
 
-    /// The same, called something else in a [`Deadlock`](crate::Deadlock).
+    /// A lock with another title in a [`Deadlock`](crate::Deadlock).
     pub(crate) fn with_title(
         handle: &Handle,
         title: String,
@@ -77,7 +77,7 @@ impl SpinLock {
         }
     }
 
-    /// How many tasks spin.
+    /// Number of tasks that spin.
     #[must_use]
     pub fn waiters(&self) -> u32 {
         self.0.waiters.len()
@@ -141,17 +141,13 @@ impl Inner {
     /// Lets the next holder go on when it has the lock's line.
     #[inline(never)]
     fn resume_later(&self, holder: u32, next: u32) {
-        let delay = self.hand_off_delay(holder, next);
-        self.kernel.resume_after(next, delay);
-    }
-
-    fn hand_off_delay(&self, from: u32, to: u32) -> Ticks {
         let TicketCosts { hand_off, refetch } = &self.costs;
-        let (from, to) = (self.kernel.core_of(from), self.kernel.core_of(to));
+        let (from, to) = (self.kernel.core_of(holder), self.kernel.core_of(next));
         let refetches = u64::from(self.waiters.len() / 2);
-        hand_off
+        let delay = hand_off
             .between(from, to)
-            .saturating_add(refetch.saturating_mul(refetches))
+            .saturating_add(refetch.saturating_mul(refetches));
+        self.kernel.resume_after(next, delay);
     }
 }
 

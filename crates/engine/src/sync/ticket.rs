@@ -12,7 +12,7 @@ use crate::runtime::executor::Handle;
 use crate::sync::spinlock::{Acquire, SpinLock};
 use crate::time::Ticks;
 
-/// What a hand-off of a ticket lock takes.
+/// Costs of a hand-off of a ticket lock.
 #[derive(Clone, Debug, Default)]
 pub struct TicketCosts {
     /// From the core of the last holder to that of the next.
@@ -43,7 +43,7 @@ impl TicketLock {
         self.0.acquire(cx)
     }
 
-    /// How many tasks spin.
+    /// Number of tasks that spin.
     #[must_use]
     pub fn waiters(&self) -> u32 {
         self.0.waiters()

@@ -2,7 +2,7 @@
 //!
 //! After Linux's `wait_queue_head` (`kernel/sched/wait.c`, `__wake_up_common`): shared entries go to
 //! the head, exclusive ones to the tail; a wake-up walks from the head, wakes what its keys select, and
-//! stops once it has woken enough exclusive waiters. A [`Standing`] entry stays on the queue while its
+//! stops once it has woken enough exclusive waiters. A [`StandingEntry`] stays on the queue while its
 //! task does something else; a walk that finds it so marks it, does not count it, and goes on.
 //!
 //! The queue has no lock of its own: hold one around [`WaitQueue::wake`] where the real one is held. A
@@ -22,7 +22,7 @@ use crate::runtime::kernel::Kernel;
 use crate::runtime::node::WaitFor;
 use crate::time::Ticks;
 
-/// What a wake-up costs.
+/// Costs of a wake-up.
 #[derive(Clone, Debug, Default)]
 pub struct WalkCosts {
     /// The walker's, for each entry visited.
@@ -35,7 +35,7 @@ pub struct WalkCosts {
     pub latency: Distance,
 }
 
-/// Whether a walk stops at an entry.
+/// Effect of an entry on a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// Woken along with others; enters at the head.
@@ -72,7 +72,7 @@ impl WakeUp {
         }
     }
 
-    /// The same, only for waiters with these keys.
+    /// Restricts the wake-up to waiters with these keys.
     #[must_use]
     pub const fn keyed(self, keys: RangeInclusive<u64>) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl WakeUp {
     }
 }
 
-/// What a wake-up met.
+/// Result of a wake-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walk {
     /// Entries that the walk looked at.
@@ -91,13 +91,13 @@ pub struct Walk {
     pub woken: u32,
     /// Standing entries of busy tasks.
     pub marked: u32,
-    /// Those of them that no walk had marked.
+    /// Newly marked entries among them.
     pub newly_marked: u32,
 }
 
-/// How a wait with a timeout ended.
+/// End of a wait with a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waited {
+pub enum WaitEnd {
     /// A wake-up came first.
     Woken,
     /// The timeout came first.
@@ -172,27 +172,27 @@ impl WaitQueue {
         sharing: Sharing,
         key: u64,
         timeout: Ticks,
-    ) -> Waited {
+    ) -> WaitEnd {
         let mut number = None;
         if self.0.sleep(cx) {
             number = Some(self.0.enter(cx.index(), sharing, key, State::SleepsTimed));
             self.0.kernel.resume_after(cx.index(), timeout);
         }
         // Whether it is too late is settled when the timer rings, not when the core is free again.
-        crate::runtime::context::Parked::new().await;
+        crate::runtime::context::ParkFuture::new().await;
         let timed_out = number.is_some_and(|number| self.0.remove(number));
         cx.enter_core().await;
         if timed_out {
-            Waited::TimedOut
+            WaitEnd::TimedOut
         } else {
-            Waited::Woken
+            WaitEnd::Woken
         }
     }
 
     /// Puts an entry on the queue that stays until it is dropped.
-    pub fn stand<'a>(&'a self, cx: &'a Cx, sharing: Sharing, key: u64) -> Standing<'a> {
+    pub fn stand<'a>(&'a self, cx: &'a Cx, sharing: Sharing, key: u64) -> StandingEntry<'a> {
         let number = self.0.enter(cx.index(), sharing, key, State::Busy);
-        Standing {
+        StandingEntry {
             queue: &self.0,
             cx,
             number,
@@ -209,7 +209,7 @@ impl WaitQueue {
         walk
     }
 
-    /// How many entries are on the queue.
+    /// Number of entries on the queue.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.0.entries.borrow().len()
@@ -309,13 +309,13 @@ impl Resource for Inner {
 
 /// An entry that stays on its queue; dropping it takes it off.
 #[must_use = "the entry is taken off at once"]
-pub struct Standing<'a> {
+pub struct StandingEntry<'a> {
     queue: &'a Inner,
     cx: &'a Cx,
     number: u64,
 }
 
-impl Standing<'_> {
+impl StandingEntry<'_> {
     /// Sleeps until a wake-up; not at all if one has come since the last wait.
     pub async fn wait(&self) {
         if self.swap(State::Busy) == Some(State::Marked) {
@@ -325,15 +325,6 @@ impl Standing<'_> {
             self.swap(State::Stands);
         }
         self.cx.sleep_here().await;
-    }
-
-    /// Whether a wake-up has come since the last wait.
-    #[must_use]
-    pub fn is_marked(&self) -> bool {
-        let entries = self.queue.entries.borrow();
-        entries
-            .iter()
-            .any(|entry| entry.number == self.number && entry.state == State::Marked)
     }
 
     /// Changes the entry's state and returns the former one.
@@ -346,7 +337,7 @@ impl Standing<'_> {
     }
 }
 
-impl Drop for Standing<'_> {
+impl Drop for StandingEntry<'_> {
     fn drop(&mut self) {
         self.queue.remove(self.number);
     }

@@ -8,7 +8,7 @@ use crate::{Bench, Notes, along_a_line};
 const HIT: u64 = 2;
 const STEP: u64 = 5;
 
-/// Who is served next of those that wait, by what it costs to serve them, in the order in which they came.
+/// Index of the next waiter to serve, by the costs of serving them, in the order of their arrival.
 fn next(arbitration: Arbitration, passed: u32, costs: impl Iterator<Item = u64>) -> usize {
     match arbitration {
         Arbitration::NearFirst { bound } if passed < bound => costs
@@ -19,126 +19,8 @@ fn next(arbitration: Arbitration, passed: u32, costs: impl Iterator<Item = u64>)
     }
 }
 
-/// The order and the ends of single accesses, one per core, that begin at these times.
-fn oracle(comes: &[u64], arbitration: Arbitration) -> Vec<(usize, u64)> {
-    let mut waiting: Vec<usize> = (0..comes.len()).collect();
-    waiting.sort_by_key(|&i| (comes[i], i));
-    let (mut free_at, mut owner, mut passed) = (0, None, 0);
-    let mut ends = Vec::new();
-    while !waiting.is_empty() {
-        let cost = |i: usize| match owner {
-            Some(owner) if owner != i => i.abs_diff(owner) as u64 * STEP,
-            _ => HIT,
-        };
-        let here = waiting.iter().filter(|&&i| comes[i] <= free_at).count();
-        let place = next(
-            arbitration,
-            passed,
-            waiting[..here].iter().map(|&i| cost(i)),
-        );
-        if here > 0 {
-            passed = if place == 0 { 0 } else { passed + 1 };
-        }
-        let chosen = waiting.remove(place);
-        free_at = free_at.max(comes[chosen]) + cost(chosen);
-        owner = Some(chosen);
-        ends.push((chosen, free_at));
-    }
-    ends
-}
-
-fn line_of(bench: &Bench, arbitration: Arbitration) -> CacheLine {
-    let costs = LineCosts {
-        hit: Ticks(HIT),
-        transfer: along_a_line(STEP),
-        arbitration,
-    };
-    CacheLine::new(bench.engine.handle(), "line", bench.wait, costs)
-}
-
-fn run(comes: &[u64], arbitration: Arbitration) -> (Vec<(usize, u64)>, u64) {
-    let mut bench = Bench::small();
-    let (work, wait) = (bench.work, bench.wait);
-    let line = line_of(&bench, arbitration);
-    let notes = Notes::new();
-    for (i, &comes) in comes.iter().enumerate() {
-        let (line, notes) = (line.clone(), notes.clone());
-        bench.spawn("client", i, async move |cx| {
-            cx.charge(work, Ticks(comes)).await;
-            line.access(&cx).await;
-            notes.add((i, cx.now().0));
-            assert_eq!(line.owner(), Some(cx.core()));
-        });
-    }
-    bench.engine.run().unwrap();
-    let recorded = bench
-        .engine
-        .totals()
-        .filter(|paid| paid.1 == wait)
-        .map(|paid| paid.2.ticks.0);
-    (notes.take(), recorded.sum())
-}
-
-proptest! {
-    #[test]
-    fn accesses_follow_the_oracle(
-        comes in prop::collection::vec(1..80u64, 1..24),
-        bound in 0..6u32,
-    ) {
-        for arbitration in [Arbitration::Fifo, Arbitration::NearFirst { bound }] {
-            let expected = oracle(&comes, arbitration);
-            let waited = expected.iter().map(|&(i, end)| end - comes[i]).sum();
-            prop_assert_eq!(run(&comes, arbitration), (expected, waited));
-        }
-    }
-}
-
-#[test]
-fn near_first_passes_the_oldest_only_so_often() {
-    // Core 9 waits first, then its rivals near the owner, core 0.
-    let mut comes = vec![1; 10];
-    comes[0] = 1;
-    (1..9).for_each(|i| comes[i] = 3);
-    comes[9] = 2;
-    let order = |arbitration| {
-        run(&comes, arbitration)
-            .0
-            .iter()
-            .map(|end| end.0)
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(order(Arbitration::Fifo)[..3], [0, 9, 1]);
-    // The line is free at 3, when all have come.
-    let bounded = order(Arbitration::NearFirst { bound: 3 });
-    assert_eq!(bounded[..6], [0, 1, 2, 3, 9, 8]);
-    assert_eq!(
-        *order(Arbitration::NearFirst { bound: 100 }).last().unwrap(),
-        9
-    );
-}
-
-#[test]
-fn the_owner_hits() {
-    let mut bench = Bench::small();
-    let arbitration = Arbitration::Fifo;
-    let costs = LineCosts {
-        hit: Ticks(HIT),
-        transfer: along_a_line(STEP),
-        arbitration,
-    };
-    let line = CacheLine::new(bench.engine.handle(), "line", bench.wait, costs);
-    let used = line.clone();
-    bench.spawn("client", 3, async move |cx| {
-        used.access(&cx).await;
-        used.access(&cx).await;
-        assert_eq!(cx.now().0, 2 * HIT);
-    });
-    bench.engine.run().unwrap();
-    assert_eq!((line.owner(), line.waiters()), (Some(CoreId(3)), 0));
-}
-
-/// When single accesses end, one per core; those that only read are served along with the first of them.
-fn oracle_with_reads(comes: &[(u64, bool)], arbitration: Arbitration) -> Vec<(u64, usize)> {
+/// Ends of single accesses, one per core; accesses that only read are served along with the first of them.
+fn oracle(comes: &[(u64, bool)], arbitration: Arbitration) -> Vec<(u64, usize)> {
     let mut waiting: Vec<usize> = (0..comes.len()).collect();
     waiting.sort_by_key(|&i| (comes[i].0, i));
     let (mut free_at, mut owner, mut passed) = (0, None, 0);
@@ -171,9 +53,19 @@ fn oracle_with_reads(comes: &[(u64, bool)], arbitration: Arbitration) -> Vec<(u6
     ends
 }
 
-fn run_with_reads(comes: &[(u64, bool)], arbitration: Arbitration) -> Vec<(u64, usize)> {
+fn line_of(bench: &Bench, arbitration: Arbitration) -> CacheLine {
+    let costs = LineCosts {
+        hit: Ticks(HIT),
+        transfer: along_a_line(STEP),
+        arbitration,
+    };
+    CacheLine::new(bench.engine.handle(), "line", bench.wait, costs)
+}
+
+/// Ends of the accesses, in the order of time, and the ticks that were recorded as waiting.
+fn run(comes: &[(u64, bool)], arbitration: Arbitration) -> (Vec<(u64, usize)>, u64) {
     let mut bench = Bench::small();
-    let work = bench.work;
+    let (work, wait) = (bench.work, bench.wait);
     let line = line_of(&bench, arbitration);
     let notes = Notes::new();
     for (i, &(comes, reads)) in comes.iter().enumerate() {
@@ -184,38 +76,80 @@ fn run_with_reads(comes: &[(u64, bool)], arbitration: Arbitration) -> Vec<(u64, 
                 line.read(&cx).await;
             } else {
                 line.access(&cx).await;
+                assert_eq!(line.owner(), Some(cx.core()));
             }
             notes.add((cx.now().0, i));
         });
     }
     bench.engine.run().unwrap();
+    let recorded = bench
+        .engine
+        .totals()
+        .filter(|paid| paid.1 == wait)
+        .map(|paid| paid.2.ticks.0);
     let mut ends = notes.take();
     ends.sort_unstable();
-    ends
+    (ends, recorded.sum())
 }
 
 proptest! {
     #[test]
-    fn reads_follow_the_oracle(
+    fn accesses_follow_the_oracle(
         comes in prop::collection::vec((1..80u64, any::<bool>()), 1..24),
         bound in 0..6u32,
     ) {
+        let writes: Vec<_> = comes.iter().map(|&(comes, _)| (comes, false)).collect();
         for arbitration in [Arbitration::Fifo, Arbitration::NearFirst { bound }] {
-            prop_assert_eq!(run_with_reads(&comes, arbitration), oracle_with_reads(&comes, arbitration));
+            for comes in [&comes, &writes] {
+                let expected = oracle(comes, arbitration);
+                let waited = expected.iter().map(|&(end, i)| end - comes[i].0).sum();
+                prop_assert_eq!(run(comes, arbitration), (expected, waited));
+            }
         }
     }
 }
 
 #[test]
+fn near_first_passes_the_oldest_only_so_often() {
+    // Core 9 waits first, then its rivals near the owner, core 0.
+    let mut comes = vec![(3, false); 10];
+    comes[0].0 = 1;
+    comes[9].0 = 2;
+    let order = |arbitration| {
+        run(&comes, arbitration)
+            .0
+            .iter()
+            .map(|end| end.1)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(order(Arbitration::Fifo)[..3], [0, 9, 1]);
+    // The line is free at 3, when all have come.
+    let bounded = order(Arbitration::NearFirst { bound: 3 });
+    assert_eq!(bounded[..6], [0, 1, 2, 3, 9, 8]);
+    assert_eq!(
+        *order(Arbitration::NearFirst { bound: 100 }).last().unwrap(),
+        9
+    );
+}
+
+#[test]
+fn the_owner_hits() {
+    let mut bench = Bench::small();
+    let line = line_of(&bench, Arbitration::Fifo);
+    let used = line.clone();
+    bench.spawn("client", 3, async move |cx| {
+        used.access(&cx).await;
+        used.access(&cx).await;
+        assert_eq!(cx.now().0, 2 * HIT);
+    });
+    bench.engine.run().unwrap();
+    assert_eq!((line.owner(), line.waiters()), (Some(CoreId(3)), 0));
+}
+
+#[test]
 fn a_copy_is_read_again_for_nothing_until_the_owner_takes_it_back() {
     let mut bench = Bench::small();
-    let wait = bench.wait;
-    let costs = LineCosts {
-        hit: Ticks(HIT),
-        transfer: along_a_line(STEP),
-        arbitration: Arbitration::Fifo,
-    };
-    let line = CacheLine::new(bench.engine.handle(), "line", wait, costs);
+    let line = line_of(&bench, Arbitration::Fifo);
     let notes = Notes::new();
     for (core, pause) in [(0, 0), (3, 100)] {
         let (line, notes) = (line.clone(), notes.clone());

@@ -15,7 +15,7 @@ type Script = Vec<(u64, u64)>;
 struct Oracle {
     now: u64,
     entered: u64,
-    /// When, number of entry, task, and whether it comes from a sleep.
+    /// Time, number of the entry, task, and whether it comes from a sleep.
     due: Vec<(u64, u64, usize, bool)>,
     queue: VecDeque<usize>,
     occupant: Option<usize>,

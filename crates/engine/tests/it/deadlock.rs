@@ -1,9 +1,9 @@
-//! What a deadlock says.
+//! Texts of deadlocks.
 
 use expect_test::{Expect, expect};
 use pagetoll_engine::{
-    CoreId, Distance, Ipi, IpiCosts, IpiTolls, Mutex, RunError, RwSem, Sharing, SpinLock, Ticks,
-    Time, WaitQueue, WalkCosts,
+    CoreId, Distance, Ipi, IpiCosts, IpiTolls, RunError, Sharing, SpinLock, Ticks, Time, WaitQueue,
+    WalkCosts,
 };
 
 use crate::Bench;
@@ -43,16 +43,16 @@ fn two_locks_in_opposite_order() {
 #[test]
 fn a_lock_taken_twice() {
     let mut bench = Bench::small();
-    let lock = Mutex::new(bench.engine.handle(), "mmap", bench.wait, Distance::none());
+    let lock = SpinLock::new(bench.engine.handle(), "mmap", bench.wait, Distance::none());
     bench.spawn("forgetful", 5, async move |cx| {
-        let _once = lock.lock(&cx).await;
-        let _twice = lock.lock(&cx).await;
+        let _once = lock.acquire(&cx).await;
+        let _twice = lock.acquire(&cx).await;
     });
     check(
         bench,
         &expect![[r"
             deadlock at 0: 1 task waits, nothing is pending
-              forgetful (core 5) waits for mutex `mmap`, held by forgetful
+              forgetful (core 5) waits for spinlock `mmap`, held by forgetful
               cycle: forgetful -> forgetful
         "]],
     );
@@ -92,18 +92,11 @@ fn an_acknowledgement_behind_a_mask() {
 }
 
 #[test]
-fn a_core_that_spins_for_what_its_next_task_holds() {
+fn a_task_behind_one_that_spins_on_its_core() {
     let mut bench = Bench::small();
     let wait = bench.wait;
-    let mutex = Mutex::new(bench.engine.handle(), "m", wait, Distance::none());
-    let sem = RwSem::new(bench.engine.handle(), "sem", wait, Distance::none());
     let lock = SpinLock::new(bench.engine.handle(), "s", wait, Distance::none());
-    let (m, s) = (mutex.clone(), sem.clone());
-    bench.spawn("owner", 0, async move |cx| {
-        let _mutex = m.lock(&cx).await;
-        cx.sleep(Ticks(10)).await;
-        let _sem = s.write(&cx).await;
-    });
+    bench.spawn("sleeper", 0, async move |cx| cx.sleep(Ticks(10)).await);
     let s = lock.clone();
     bench.spawn("spinner", 0, async move |cx| {
         cx.sleep(Ticks(5)).await;
@@ -114,47 +107,12 @@ fn a_core_that_spins_for_what_its_next_task_holds() {
         // What real code would not get away with: the lock stays held for good.
         std::mem::forget(guard);
     });
-    bench.spawn("reader", 2, async move |cx| {
-        let _sem = sem.read(&cx).await;
-        let _mutex = mutex.lock(&cx).await;
-    });
     check(
         bench,
         &expect![[r"
-            deadlock at 10: 3 tasks wait, nothing is pending
-              owner (core 0) waits for core 0, held by spinner
+            deadlock at 10: 2 tasks wait, nothing is pending
+              sleeper (core 0) waits for core 0, held by spinner
               spinner (core 0) waits for spinlock `s`, held by holder
-              reader (core 2) waits for mutex `m`, held by owner
-        "]],
-    );
-}
-
-#[test]
-fn a_reader_behind_a_writer_behind_readers() {
-    let mut bench = Bench::small();
-    let (work, wait) = (bench.work, bench.wait);
-    let sem = RwSem::new(bench.engine.handle(), "sem", wait, Distance::none());
-    for (core, name) in ["one", "two"].into_iter().enumerate() {
-        let sem = sem.clone();
-        bench.spawn(name, core, async move |cx| {
-            let _outer = sem.read(&cx).await;
-            cx.charge(work, Ticks(10)).await;
-            let _inner = sem.read(&cx).await;
-        });
-    }
-    bench.spawn("writer", 2, async move |cx| {
-        cx.charge(work, Ticks(5)).await;
-        let _guard = sem.write(&cx).await;
-    });
-    check(
-        bench,
-        &expect![[r"
-            deadlock at 10: 3 tasks wait, nothing is pending
-              one (core 0) waits for rwsem `sem`, held by writer
-              two (core 1) waits for rwsem `sem`, held by writer
-              writer (core 2) waits for rwsem `sem`, held by one, two
-              cycle: one -> writer -> one
-              cycle: two -> writer -> two
         "]],
     );
 }

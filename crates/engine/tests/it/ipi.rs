@@ -26,7 +26,7 @@ fn shots() -> impl Strategy<Value = Vec<Shot>> {
     prop::collection::vec(shot, 1..SENDERS)
 }
 
-/// When each sender has all acknowledgements. Sender `i` is on core `i`; sending takes no time.
+/// Time at which each sender has all acknowledgements. Sender `i` is on core `i`; sending takes no time.
 fn oracle(shots: &[Shot]) -> Vec<u64> {
     let mut ends: Vec<u64> = shots.iter().map(|shot| shot.at).collect();
     for core in 6..12u32 {

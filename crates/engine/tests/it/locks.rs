@@ -1,6 +1,6 @@
-//! Spinlock, ticket lock and mutex against one simple queue.
+//! Spinlock and ticket lock against one simple queue.
 
-use pagetoll_engine::{CoreId, Mutex, SpinLock, TicketCosts, TicketLock, Ticks};
+use pagetoll_engine::{SpinLock, TicketCosts, TicketLock, Ticks};
 use proptest::prelude::*;
 
 use crate::{Bench, Notes, along_a_line};
@@ -8,7 +8,7 @@ use crate::{Bench, Notes, along_a_line};
 const STEP: u64 = 7;
 const REFETCH: u64 = 5;
 
-/// When a task comes and how long it holds; it is on the core of its number.
+/// Arrival of a task and the time for which it holds the lock; it is on the core of its number.
 #[derive(Clone, Copy, Debug)]
 struct Client {
     comes: u64,
@@ -44,7 +44,6 @@ fn oracle(clients: &[Client], refetch: u64) -> Vec<(usize, u64)> {
 enum Kind {
     Spin,
     Ticket,
-    Mutex,
 }
 
 /// Runs the clients; gives back the grants, and what waiting has cost.
@@ -54,23 +53,20 @@ fn run(kind: Kind, clients: &[Client]) -> (Vec<(usize, u64)>, u64) {
     let distance = along_a_line(STEP);
     let spin = SpinLock::new(&handle, "lock", wait, distance.clone());
     let costs = TicketCosts {
-        hand_off: distance.clone(),
+        hand_off: distance,
         refetch: Ticks(REFETCH),
     };
     let ticket = TicketLock::new(&handle, "lock", wait, costs);
-    let mutex = Mutex::new(&handle, "lock", wait, distance);
     let grants = Notes::new();
     for (i, &client) in clients.iter().enumerate() {
-        let (spin, ticket, mutex) = (spin.clone(), ticket.clone(), mutex.clone());
+        let (spin, ticket) = (spin.clone(), ticket.clone());
         let grants = grants.clone();
         bench.spawn("client", i, async move |cx| {
             cx.charge(work, Ticks(client.comes)).await;
-            let (_spin, _mutex);
-            match kind {
-                Kind::Spin => _spin = spin.acquire(&cx).await,
-                Kind::Ticket => _spin = ticket.acquire(&cx).await,
-                Kind::Mutex => _mutex = mutex.lock(&cx).await,
-            }
+            let _guard = match kind {
+                Kind::Spin => spin.acquire(&cx).await,
+                Kind::Ticket => ticket.acquire(&cx).await,
+            };
             grants.add((i, cx.now().0));
             cx.charge(work, Ticks(client.holds)).await;
         });
@@ -88,7 +84,7 @@ fn run(kind: Kind, clients: &[Client]) -> (Vec<(usize, u64)>, u64) {
 proptest! {
     #[test]
     fn grants_follow_the_oracle(clients in clients()) {
-        for (kind, refetch) in [(Kind::Spin, 0), (Kind::Ticket, REFETCH), (Kind::Mutex, 0)] {
+        for (kind, refetch) in [(Kind::Spin, 0), (Kind::Ticket, REFETCH)] {
             let expected = oracle(&clients, refetch);
             let waited: u64 = expected.iter().map(|&(i, at)| at - clients[i].comes).sum();
             prop_assert_eq!(run(kind, &clients), (expected, waited), "{:?}", kind);
@@ -116,55 +112,7 @@ fn an_uncontended_acquisition_is_not_recorded() {
             holds: 5,
         },
     ];
-    for kind in [Kind::Spin, Kind::Ticket, Kind::Mutex] {
+    for kind in [Kind::Spin, Kind::Ticket] {
         assert_eq!(run(kind, &clients), (vec![(0, 5), (1, 50)], 0));
     }
-}
-
-#[test]
-fn a_mutex_waiter_leaves_its_core_and_a_spinner_does_not() {
-    for (kind, end) in [(Kind::Mutex, 110), (Kind::Spin, 200)] {
-        let mut bench = Bench::small();
-        let (work, wait, handle) = (bench.work, bench.wait, bench.engine.handle().clone());
-        let mutex = Mutex::new(&handle, "m", wait, along_a_line(0));
-        let spin = SpinLock::new(&handle, "s", wait, along_a_line(0));
-        let ends = Notes::new();
-        for core in [0, 1] {
-            let (mutex, spin) = (mutex.clone(), spin.clone());
-            bench.spawn("client", core, async move |cx| {
-                let (_spin, _mutex);
-                match kind {
-                    Kind::Mutex => _mutex = mutex.lock(&cx).await,
-                    _ => _spin = spin.acquire(&cx).await,
-                }
-                cx.charge(work, Ticks(100)).await;
-            });
-        }
-        let noted = ends.clone();
-        bench.spawn("other", 1, async move |cx| {
-            cx.charge(work, Ticks(110)).await;
-            noted.add((cx.core(), cx.now().0));
-        });
-        bench.engine.run().unwrap();
-        let expected = if kind == Kind::Mutex { end } else { end + 110 };
-        assert_eq!(ends.take(), [(CoreId(1), expected)]);
-    }
-}
-
-#[test]
-fn a_mutex_guard_counts_who_waits() {
-    let mut bench = Bench::small();
-    let (work, wait) = (bench.work, bench.wait);
-    let mutex = Mutex::new(bench.engine.handle(), "m", wait, along_a_line(0));
-    let counts = Notes::new();
-    for core in 0..3 {
-        let (mutex, counts) = (mutex.clone(), counts.clone());
-        bench.spawn("client", core, async move |cx| {
-            let guard = mutex.lock(&cx).await;
-            cx.charge(work, Ticks(10)).await;
-            counts.add(guard.waiters());
-        });
-    }
-    bench.engine.run().unwrap();
-    assert_eq!(counts.take(), [2, 1, 0]);
 }

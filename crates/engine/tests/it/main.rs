@@ -12,20 +12,13 @@ mod locks;
 mod misuse;
 mod random_jobs;
 mod records;
-mod rwsem;
 mod standard_jobs;
 mod wait_queue;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use pagetoll_engine::{CoreId, Cx, Distance, Engine, Keep, Setup, Ticks, Toll, Tolls};
-
-/// Both timer queues.
-const QUEUES: [pagetoll_engine::QueueKind; 2] = [
-    pagetoll_engine::QueueKind::Wheel,
-    pagetoll_engine::QueueKind::Heap,
-];
+use pagetoll_engine::{CoreId, Cx, Distance, Engine, Setup, Statistics, Ticks, Toll, Tolls};
 
 /// An engine with the tolls `work` and `wait`.
 struct Bench {
@@ -51,7 +44,7 @@ impl Bench {
             tasks: 64,
             cores: 64,
             records: 4096,
-            keep: Keep::TotalsAndHash,
+            keep: Statistics::TotalsAndHash,
             ..Setup::default()
         })
     }
@@ -66,7 +59,7 @@ impl Bench {
     }
 }
 
-/// What tasks noted, in the order in which they did.
+/// Notes of tasks, in the order in which they were taken.
 struct Notes<T>(Rc<RefCell<Vec<T>>>);
 
 impl<T> Clone for Notes<T> {

@@ -1,6 +1,8 @@
-//! What the engine keeps of a run.
+//! Records that the engine keeps of a run.
 
-use pagetoll_engine::{CoreId, Engine, Keep, Record, Setup, SetupError, Ticks, Time, Tolls, Total};
+use pagetoll_engine::{
+    CoreId, Engine, Record, Setup, SetupError, Statistics, Ticks, Time, Tolls, Total,
+};
 
 use crate::Bench;
 
@@ -66,7 +68,7 @@ fn a_ring_that_is_too_small_loses_records_but_no_totals() {
             tasks: 4,
             cores: 4,
             records,
-            keep: Keep::TotalsAndHash,
+            keep: Statistics::TotalsAndHash,
             ..Setup::default()
         };
         worked(&setup, 300)
@@ -97,7 +99,7 @@ fn the_seed_decides() {
         let setup = Setup {
             cores: 10,
             seed,
-            keep: Keep::TotalsAndHash,
+            keep: Statistics::TotalsAndHash,
             ..Setup::default()
         };
         worked(&setup, 10).trace_hash().unwrap()

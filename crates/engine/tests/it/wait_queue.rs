@@ -1,6 +1,6 @@
 //! The wait queue against a plain list, its timeouts, and entries that stay.
 
-use pagetoll_engine::{Distance, Sharing, Ticks, WaitQueue, Waited, WakeUp, Walk, WalkCosts};
+use pagetoll_engine::{Distance, Sharing, Ticks, WaitEnd, WaitQueue, WakeUp, Walk, WalkCosts};
 use proptest::prelude::*;
 
 use crate::{Bench, Notes};
@@ -43,10 +43,10 @@ fn waiters() -> impl Strategy<Value = Vec<Waiter>> {
     prop::collection::vec(waiter, 0..20)
 }
 
-/// Who wakes up when: waiter `i` comes at time `i + 1`.
+/// Wake-up times: waiter `i` comes at time `i + 1`.
 struct Oracle {
     queue: Vec<usize>,
-    ends: Vec<(u64, Waited)>,
+    ends: Vec<(u64, WaitEnd)>,
 }
 
 impl Oracle {
@@ -60,14 +60,14 @@ impl Oracle {
         }
         Self {
             queue,
-            ends: vec![(0, Waited::TimedOut); waiters.len()],
+            ends: vec![(0, WaitEnd::TimedOut); waiters.len()],
         }
     }
 
     fn time_out(&mut self, waiters: &[Waiter], now: u64) {
         self.queue.retain(|&i| match waiters[i].timeout {
             Some(timeout) if i as u64 + 1 + timeout <= now => {
-                self.ends[i] = (i as u64 + 1 + timeout, Waited::TimedOut);
+                self.ends[i] = (i as u64 + 1 + timeout, WaitEnd::TimedOut);
                 false
             }
             _ => true,
@@ -94,7 +94,7 @@ impl Oracle {
             } else {
                 now + walked + LATENCY
             };
-            self.ends[i] = (end, Waited::Woken);
+            self.ends[i] = (end, WaitEnd::Woken);
         }
         self.queue = left;
         walk
@@ -115,7 +115,7 @@ proptest! {
                 let waited = match waiter.timeout {
                     None => {
                         queue.wait(&cx, waiter.sharing, waiter.key).await;
-                        Waited::Woken
+                        WaitEnd::Woken
                     }
                     Some(timeout) => {
                         let timeout = Ticks(timeout);
@@ -165,9 +165,8 @@ fn a_standing_entry_of_a_busy_task_is_marked_and_walked_past() {
         bench.spawn(name, core, async move |cx| {
             let standing = queue.stand(&cx, Sharing::Exclusive, 0);
             cx.charge(work, Ticks(busy_for)).await;
-            let marked = standing.is_marked();
             standing.wait().await;
-            notes.add((name, cx.now().0, marked));
+            notes.add((name, cx.now().0));
         });
     }
     let (waker, walks) = (queue.clone(), Notes::new());
@@ -187,7 +186,7 @@ fn a_standing_entry_of_a_busy_task_is_marked_and_walked_past() {
         }]
     );
     let idle = FIRST_WALK + 2 * ENTRY + MARK + WAKE + LATENCY;
-    assert_eq!(notes.take(), [("idle", idle, false), ("busy", 5000, true)]);
+    assert_eq!(notes.take(), [("idle", idle), ("busy", 5000)]);
     assert_eq!(queue.entries(), 0, "entries go with their guards");
 }
 
@@ -233,5 +232,5 @@ fn a_wake_up_at_the_time_of_the_timeout_counts_if_it_comes_first() {
         noted.add((waited, cx.now().0));
     });
     bench.engine.run().unwrap();
-    assert_eq!(notes.take(), [(Waited::Woken, 100)]);
+    assert_eq!(notes.take(), [(WaitEnd::Woken, 100)]);
 }

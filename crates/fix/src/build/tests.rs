@@ -97,7 +97,7 @@ fn changes(pairs: &[(&str, &str)]) -> Changes {
     pairs.iter().map(owned).collect()
 }
 
-fn image(built: &Built) -> String {
+fn image(built: &KernelBuild) -> String {
     fs::read_to_string(&built.kernel.image).unwrap()
 }
 
@@ -161,7 +161,7 @@ fn commits_are_compiled_one_after_the_other_and_each_once() {
     let checkout = Checkout::new(repository, &place);
     let kernel = |commit: &Commit| {
         let plan = Plan {
-            source: source::of_commit(&checkout, commit, &fixture.stop).unwrap(),
+            source: source::from_commit(&checkout, commit, &fixture.stop).unwrap(),
             changes: Changes::new(),
             place: Place::Checkout(&checkout, commit),
             ..fixture.plan("")
@@ -196,7 +196,7 @@ fn a_commit_of_another_program_is_refused() {
     let repository = Repository::open(folder, &fixture.cache, &fixture.stop).unwrap();
     let commits = repository.between("HEAD~1", "HEAD", &fixture.stop).unwrap();
     let checkout = Checkout::new(repository, &folder.join("place"));
-    let error = source::of_commit(&checkout, &commits[0], &fixture.stop).unwrap_err();
+    let error = source::from_commit(&checkout, &commits[0], &fixture.stop).unwrap_err();
     assert!(error.to_string().contains("is not Linux's"), "{error}");
     assert_eq!(error.class(), Class::BadInput);
 }
@@ -272,7 +272,7 @@ fn what_an_interrupted_build_left_is_never_used() {
     let half = plan.work().join("objects/arch/x86/boot/bzImage");
     assert!(half.exists() && !plan.work().join(CHANGED).exists());
 
-    // The next build begins anew, though the place is the same.
+    // The next build starts over, in the same folder.
     let stop = Stop::new();
     let mut again = fixture.plan("slow");
     again.surroundings.stop = &stop;

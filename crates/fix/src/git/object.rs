@@ -1,4 +1,4 @@
-//! Names of git's objects, made of what they hold: SHA-1 over kind, length and content.
+//! Names of git's objects: SHA-1 over kind, length and content.
 //!
 //! Format: gitformat-pack(5), "git-cat-file --batch"; entries of a tree as `base_name_compare` of Git's read-cache.c sorts
 //! them. SHA-1 is that with collision detection, as Git's own is.
@@ -14,10 +14,10 @@ use sha1_checked::{CollisionResult, Digest, Sha1};
 
 use super::Commit;
 
-/// Bytes of a name.
+/// Bytes of a SHA-1.
 const BYTES: usize = 20;
 
-/// The name of an object; that of one of two that were made to have the same is its own.
+/// SHA-1 of an object; zeros for content of a known collision.
 fn name(kind: &str, content: &[u8]) -> [u8; BYTES] {
     let mut hasher = Sha1::new();
     hasher.update(format!("{kind} {}\0", content.len()));
@@ -36,12 +36,16 @@ fn hexadecimal(name: [u8; BYTES]) -> String {
 /// Commits as `git cat-file --batch` prints them, each compared with its name.
 ///
 /// # Errors
-/// One that is not there, or is not what its name says: which.
+/// A commit that is absent or does not match its name, by its line.
 pub(super) fn commits(mut batch: &[u8]) -> Result<Vec<Commit>, String> {
     let mut commits = Vec::new();
     while !batch.is_empty() {
-        let (head, rest) = split(batch, b'\n');
-        let head = String::from_utf8_lossy(head);
+        let end = batch.iter().position(|&byte| byte == b'\n');
+        let (head, rest) = batch.split_at(end.unwrap_or(batch.len()));
+        let (head, rest) = (
+            String::from_utf8_lossy(head),
+            rest.get(1..).unwrap_or_default(),
+        );
         let (content, rest) = match *head.split(' ').collect::<Vec<_>>() {
             [_, "commit", size] => size
                 .parse()
@@ -49,7 +53,7 @@ pub(super) fn commits(mut batch: &[u8]) -> Result<Vec<Commit>, String> {
                 .and_then(|size: usize| rest.split_at_checked(size)),
             _ => None,
         }
-        .ok_or_else(|| format!("{head}: is no commit that can be read"))?;
+        .ok_or_else(|| format!("{head}: not a readable commit"))?;
         let hash = hexadecimal(name("commit", content));
         if !head.starts_with(&hash) {
             return Err(format!("{head}: holds the commit {hash}"));
@@ -60,7 +64,7 @@ pub(super) fn commits(mut batch: &[u8]) -> Result<Vec<Commit>, String> {
     Ok(commits)
 }
 
-/// What a commit says: `tree NAME` in its first line, and after an empty line its message.
+/// Parses a commit: `tree NAME` in its first line, the message after an empty line.
 fn commit(hash: String, content: &str) -> Commit {
     let (head, message) = content.split_once("\n\n").unwrap_or((content, ""));
     let tree = head.lines().find_map(|line| line.strip_prefix("tree "));
@@ -71,22 +75,15 @@ fn commit(hash: String, content: &str) -> Commit {
     }
 }
 
-fn split(bytes: &[u8], at: u8) -> (&[u8], &[u8]) {
-    match bytes.iter().position(|&byte| byte == at) {
-        Some(end) => (&bytes[..end], &bytes[end + 1..]),
-        None => (bytes, &[]),
-    }
-}
-
-/// The name of the tree of all that a folder holds.
+/// SHA-1 of a folder as a git tree.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Stopped`].
 pub(super) fn tree(folder: &Path, stop: &Stop) -> Result<String, Error> {
-    Ok(hexadecimal(of_folder(folder, stop)?))
+    Ok(hexadecimal(digest(folder, stop)?))
 }
 
-fn of_folder(folder: &Path, stop: &Stop) -> Result<[u8; BYTES], Error> {
+fn digest(folder: &Path, stop: &Stop) -> Result<[u8; BYTES], Error> {
     stop.check()?;
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
@@ -95,7 +92,7 @@ fn of_folder(folder: &Path, stop: &Stop) -> Result<[u8; BYTES], Error> {
         let kind = entry.file_type().map_err(Error::io("read", &path))?;
         // A folder is sorted as if its name ended with a slash.
         let (mode, after, content) = if kind.is_dir() {
-            ("40000", "/", of_folder(&path, stop)?)
+            ("40000", "/", digest(&path, stop)?)
         } else if kind.is_symlink() {
             let target = fs::read_link(&path).map_err(Error::io("read", &path))?;
             ("120000", "", name("blob", target.as_os_str().as_bytes()))

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use object::{Object, ObjectSection};
-use pagetoll_backend::input::{self, Unreadable};
+use pagetoll_backend::input::{self, ReadError};
 use pagetoll_host::Error;
 use pagetoll_host::cache::Entry;
 
@@ -193,7 +193,7 @@ impl ModuleTree {
 /// # Errors
 /// [`Error::Io`] when the file cannot be read or unpacked.
 pub fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
-    let refuse = |error: Unreadable| Error::io("read", path)(io::Error::other(error));
+    let refuse = |error: ReadError| Error::io("read", path)(io::Error::other(error));
     let bytes = input::read(path, MODULE_LIMIT).map_err(refuse)?;
     let unpacked = match path.extension().and_then(|ending| ending.to_str()) {
         Some("xz") => unpack::xz(&bytes, MODULE_LIMIT),

@@ -53,12 +53,14 @@ fn reads_sources() {
         read("debian:trixie-backports/6.18").unwrap(),
         debian(Some("trixie-backports"), Some("6.18"))
     );
-    let file = KernelSource::Files {
-        image: "boot/vmlinuz".into(),
-        headers: None,
-        modules: None,
-    };
-    assert_eq!(read("boot/vmlinuz").unwrap(), file);
+    for path in ["boot/vmlinuz", "debian/vmlinuz", "build/6.18/bzImage"] {
+        let file = KernelSource::Files {
+            image: path.into(),
+            headers: None,
+            modules: None,
+        };
+        assert_eq!(read(path).unwrap(), file);
+    }
     for bad in [
         "",
         "debian:",
@@ -83,6 +85,11 @@ fn a_word_that_is_no_file_is_refused_with_the_closest_name() {
     for (word, hint) in [
         ("debain", " (did you mean 'debian'?)"),
         ("6.18", " (did you mean 'debian:SUITE/6.18'?)"),
+        ("v6.18", " (did you mean 'debian:SUITE/6.18'?)"),
+        (
+            "trixie-backports/6.18",
+            " (did you mean 'debian:trixie-backports/6.18'?)",
+        ),
         ("bookworm", ""),
     ] {
         assert!(text(word).starts_with(&start(word, hint)), "{}", text(word));

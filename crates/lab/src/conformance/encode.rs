@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use pagetoll_conformance::{
-    At, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Symbol, Update, Value,
+    Case, Ext, ExtArgument, Flush, Native, Operation, Place, Symbol, Target, Update, Value,
 };
 
 /// `XEN_PROBE_PAGES`: the numbers of the fixed frames follow, in the order of [`Symbol::FIXED`].
@@ -182,7 +182,7 @@ fn argument(argument: ExtArgument) -> (u64, Option<Symbol>, u32, bool) {
         ExtArgument::Frame(symbol) => (0, Some(symbol), PLAIN, false),
         ExtArgument::Address(symbol) => (0, Some(symbol), PLAIN, true),
         ExtArgument::Mask(bits) => (bits, None, MASK, false),
-        ExtArgument::Unreadable => (0, None, UNREADABLE, false),
+        ExtArgument::ReadError => (0, None, UNREADABLE, false),
     }
 }
 
@@ -192,14 +192,14 @@ const fn flags(flush: Flush) -> (u32, u64, u64) {
         Flush::Local => (PLAIN, 0, 0),
         Flush::All => (PLAIN, 0, 1 << 2),
         Flush::Mask(bits) => (MASK, bits, 0),
-        Flush::Unreadable => (UNREADABLE, 0, 0),
+        Flush::ReadError => (UNREADABLE, 0, 0),
     }
 }
 
-fn va(at: At, value: Value) -> Request {
+fn va(at: Target, value: Value) -> Request {
     let (bits, frame) = match at {
-        At::Page(symbol) => (0, Some(symbol)),
-        At::Address(address) => (address, None),
+        Target::Page(symbol) => (0, Some(symbol)),
+        Target::Address(address) => (address, None),
     };
     Request {
         bits: [bits, value.bits],

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::SystemTime;
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::{Available, Order, Row, Unavailable};
@@ -13,8 +14,8 @@ use pagetoll_protocol::step::{self, Step};
 use pagetoll_pv::findings::{Findings, Reports};
 use pagetoll_pv::session::{Kind, Session};
 use pagetoll_pv::{plan, pv32};
-use pagetoll_traces::symbols::Symbols;
-use pagetoll_traces::xentrace::Windows;
+use pagetoll_xentrace::Windows;
+use pagetoll_xentrace::symbols::Symbols;
 
 use crate::dom0::materials::Materials;
 use crate::draft::Clock;
@@ -177,6 +178,7 @@ impl Boots<'_> {
         let reports = Reports::new(&run.reports);
         let mut reports = reports.ok_or_else(|| run.malformed("it never said hello"))?;
         reports.xen = session.xen;
+        reports.kept = run.counted.map(day);
         let flushes = executed.iter().map(|(&step, all)| (step, all.flushes));
         reports.flushes = flushes.collect();
         let mut names = None;
@@ -204,7 +206,7 @@ impl Boots<'_> {
         let xen = xen.filter(|_| machine.firmware == Firmware::Xen);
         Ok(Names {
             hypervisor: xen.map_or_else(|| Ok(Symbols::default()), symbols_of)?,
-            kernel: Symbols::of_kallsyms(kallsyms),
+            kernel: Symbols::from_kallsyms(kallsyms),
             program: symbols_of(&self.materials.init)?,
         })
     }
@@ -216,6 +218,13 @@ impl Boots<'_> {
         let path = folder.join(format!("{}.xentrace", session.name));
         fs::write(&path, bytes).map_err(Error::io("write", &path))
     }
+}
+
+/// Day in UTC, such as `2026-11-26`.
+fn day(time: SystemTime) -> String {
+    let mut text = humantime::format_rfc3339_seconds(time).to_string();
+    text.truncate("2026-11-26".len());
+    text
 }
 
 /// A session more of each guest among these whose code is counted, which gives the names of its kernel's functions. Asked

@@ -103,7 +103,7 @@ fn iommu(ordered: Option<Iommu>, arch: Arch) -> Result<Iommu, BackendError> {
         return Ok(iommu);
     }
     let problem = format!(
-        "--iommu {iommu}: is none of machines with {arch}; expected it with --arch {}",
+        "--iommu {iommu}: not available on {arch}; needs --arch {}",
         iommu.arch()
     );
     Err(BackendError::bad_input(problem))

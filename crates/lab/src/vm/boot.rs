@@ -151,7 +151,7 @@ fn attempt(
     match reports {
         Ok(reports) => {
             if let Some(entry) = entry {
-                kept::keep(entry, &qemu.lines, &reports, &folder, cache)?;
+                kept::keep(boot, entry, &qemu.lines, &reports, &folder, cache)?;
             }
             Ok(GuestRun::new(boot.name, reports, folder))
         }
@@ -427,9 +427,7 @@ fn understood(event: Event, stop: &Stop) -> Result<(Report, String), Ending> {
         Event::Result(json) => match serde_json::from_str(&json) {
             Ok(Report::Error(failure)) => Err(Ending::Guest(failure.to_string())),
             Ok(report) => Ok((report, json)),
-            Err(error) => Err(Ending::Guest(format!(
-                "a result that is none: {error}: {json}"
-            ))),
+            Err(error) => Err(Ending::Guest(format!("malformed result: {error}: {json}"))),
         },
     }
 }

@@ -1,15 +1,16 @@
 //! Reports of counting guests, kept in the cache: a guest that is the same and has the same order counts the same.
 //!
 //! The name of an entry is the digest of all that its counts follow from: what a snapshot follows from, the order, and the
-//! counter. Races are never kept, nor are runs whose logs are kept.
+//! counter. Runs whose logs are kept are not kept themselves, nor are races that prove nothing.
 
 use std::fs;
 use std::path::Path;
 
+use pagetoll_bill::RouteMechanism;
 use pagetoll_bill::spec::Wanted;
 use pagetoll_host::cache::{self, Cache, Entry};
 use pagetoll_host::{Error, digest};
-use pagetoll_protocol::report::Report;
+use pagetoll_protocol::report::{Race, Report};
 
 use crate::vm::counter::Counter;
 use crate::vm::folder::{Folder, beginning_of};
@@ -31,7 +32,7 @@ const MOST_BYTES: u64 = 1 << 30;
 pub(crate) fn entry(boot: Boot<'_>, key: &str) -> Result<Option<String>, Error> {
     let has_logs = boot.options.logs().is_some();
     let is_kept = boot.options.keep_counts == Wanted::Yes && !has_logs;
-    if boot.machine.mode != Mode::Counting || !is_kept {
+    if !is_kept {
         return Ok(None);
     }
     let counter = boot.counter.map(Counter::digest).transpose()?;
@@ -78,18 +79,33 @@ fn read(boot: Boot<'_>, entry: &Entry) -> Result<Option<GuestRun>, Error> {
     }))
 }
 
+/// Whether reports of guests in this mode say the same the next time: counts do, and races in which the negative controls
+/// lost bits of both kinds. Times of several vCPUs mean nothing here.
+fn are_conclusive(mode: Mode, reports: &[Report]) -> bool {
+    let is_control = |race: &&Race| !race.mechanism.properties().smp_safe;
+    let controls = || reports.iter().filter_map(Report::race).filter(is_control);
+    match mode {
+        Mode::Counting => true,
+        Mode::Race { .. } => {
+            controls().any(|race| race.faults.lost_dirty > 0)
+                && controls().any(|race| race.faults.lost_accessed > 0)
+        }
+    }
+}
+
 /// Keeps reports, and the files that they announce, unless they are kept already.
 ///
 /// # Errors
 /// [`Error::Io`] or [`Error::NoSpace`].
 pub(crate) fn keep(
+    boot: Boot<'_>,
     name: &str,
     lines: &[String],
     reports: &[Report],
     folder: &Folder,
     cache: &Cache,
 ) -> Result<(), Error> {
-    if cache.known(name)?.is_some() {
+    if !are_conclusive(boot.machine.mode, reports) || cache.known(name)?.is_some() {
         return Ok(());
     }
     let scratch = cache.scratch();

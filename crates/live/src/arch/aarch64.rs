@@ -23,7 +23,7 @@ pub(crate) use code::code;
 pub(crate) use cpu::cpu_model;
 pub(crate) use features::Features;
 pub(crate) use tables::write_tables;
-pub(crate) use vcpu::{place, program_counter, result, set_privilege, set_registers};
+pub(crate) use vcpu::{place, result, set_privilege, set_registers};
 
 /// What to do about a /dev/kvm that is absent.
 pub(crate) const WITHOUT_KVM: &str = "boot a kernel with CONFIG_KVM at EL2; in a VM, allow nested virtualisation; in a container, pass --device /dev/kvm";
@@ -31,8 +31,6 @@ pub(crate) const WITHOUT_KVM: &str = "boot a kernel with CONFIG_KVM at EL2; in a
 pub(crate) const EXIT: &str = "MMIO";
 /// What an atomic addition is called.
 pub(crate) const ATOMIC_ADDITION: &str = "atomic addition";
-/// Whether the pager finds the page of a fault that KVM does not describe.
-pub(crate) const DECODES_FAULTS: bool = false;
 /// Whether Xen has PV guests.
 pub(crate) const HAS_XEN_PV: bool = false;
 /// Why conformance cases are not asked.

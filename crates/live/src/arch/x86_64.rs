@@ -27,8 +27,6 @@ pub(crate) const WITHOUT_KVM: &str = "load kvm_intel or kvm_amd; in a VM, allow 
 pub(crate) const EXIT: &str = "port";
 /// What an atomic addition is called.
 pub(crate) const ATOMIC_ADDITION: &str = "lock xadd";
-/// Whether the pager finds the page of a fault that KVM does not describe.
-pub(crate) const DECODES_FAULTS: bool = true;
 /// Whether Xen has PV guests.
 pub(crate) const HAS_XEN_PV: bool = true;
 /// Why conformance cases are not asked.

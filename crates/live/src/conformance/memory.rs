@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::ptr;
 
-use pagetoll_conformance::kvm::{Answer, Case, Content, Kind, Memory, Place, Shown, label};
+use pagetoll_conformance::kvm::{Answer, Case, Content, Kind, Memory, PageContent, Place, label};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
@@ -71,7 +71,7 @@ impl Memories {
 
     fn add(&mut self, index: usize, memory: &Memory) -> Result<(), LiveError> {
         let file = file_for(memory)?;
-        let mapping = map(Place::of_memory(index).address(), memory, file.as_ref())?;
+        let mapping = map(Place::in_memory(index).address(), memory, file.as_ref())?;
         let start = mapping.start;
         self.mapped.push(mapping);
         if memory.content != Content::Empty {
@@ -111,20 +111,20 @@ impl Memories {
     /// What each page holds that is mapped; it maps none.
     pub(super) fn show(&self, case: &Case, index: usize) -> Result<Answer, LiveError> {
         let memory = &case.memories[index];
-        let (start, size) = (Place::of_memory(index).address(), memory.kind.page_size());
+        let (start, size) = (Place::in_memory(index).address(), memory.kind.page_size());
         let pages = (0..memory.pages).map(|page| self.page(start + page * size, size));
-        let pages: std::io::Result<Vec<Shown>> = pages.collect();
+        let pages: std::io::Result<Vec<PageContent>> = pages.collect();
         let pages = pages.map_err(LiveError::system("looking at a page"))?;
         Ok(Answer::Shown(pages))
     }
 
-    fn page(&self, at: u64, size: u64) -> std::io::Result<Shown> {
+    fn page(&self, at: u64, size: u64) -> std::io::Result<PageContent> {
         let mut entry = [0; WORD];
         self.entries.read_exact_at(&mut entry, at / 4096 * 8)?;
         let entry = u64::from_ne_bytes(entry);
-        let mut shown = Shown {
+        let mut shown = PageContent {
             protected: entry & UFFD_WP != 0,
-            ..Shown::default()
+            ..PageContent::default()
         };
         if entry & PRESENT == 0 {
             return Ok(shown);

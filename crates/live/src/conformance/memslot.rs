@@ -106,7 +106,7 @@ pub(super) fn takes_exit_on_missing(vm: &VmFd) -> bool {
     let region = kvm_userspace_memory_region2 {
         flags: EXIT_ON_MISSING,
         memory_size: 4096,
-        userspace_addr: Place::of_memory(0).address(),
+        userspace_addr: Place::in_memory(0).address(),
         ..Default::default()
     };
     // SAFETY: this VM is never run.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use linux_raw_sys::general::uffdio_range;
 use pagetoll_conformance::kvm::{
-    Actor as Who, Answer, Answered, Call, Case, PageCall, Step, Touch, UserfaultfdCall,
+    Actor as Who, Answer, Call, Case, PageCall, Step, StepAnswer, Touch, UserfaultfdCall,
 };
 use rustix::io::Errno;
 
@@ -28,7 +28,7 @@ struct Runner<'c> {
 }
 
 /// Runs a case from a fresh state.
-pub(super) fn run(case: &Case) -> Result<Vec<Answered>, LiveError> {
+pub(super) fn run(case: &Case) -> Result<Vec<StepAnswer>, LiveError> {
     let mut runner = Runner {
         actors: BTreeMap::new(),
         userfaultfds: BTreeMap::new(),
@@ -43,7 +43,7 @@ pub(super) fn run(case: &Case) -> Result<Vec<Answered>, LiveError> {
 }
 
 impl Runner<'_> {
-    fn step(&mut self, step: &Step) -> Result<Answered, LiveError> {
+    fn step(&mut self, step: &Step) -> Result<StepAnswer, LiveError> {
         let given = match step.call {
             Call::Userfaultfd(index, call) => self.userfaultfd(index, call, step),
             Call::Pages(PageCall::Show) => {
@@ -68,7 +68,7 @@ impl Runner<'_> {
             Call::Touch(who, _) => self.actors.get(&who).map_or(Answer::Idle, Actor::answer),
             _ => given.unwrap_or_else(|errno| Answer::Refused(errno.raw_os_error())),
         };
-        Ok(Answered { answer, waiting })
+        Ok(StepAnswer { answer, waiting })
     }
 
     fn userfaultfd(

@@ -16,11 +16,11 @@ fn this_host_answers_as_was_recorded() {
     for (case, outcome) in cases.iter().zip(&ran.outcomes) {
         match (outcome, recorded(&case.name)) {
             (Outcome::Skipped(why), _) => skipped_test(&case.name, why),
-            (Outcome::Answered(_), None) => {
+            (Outcome::Answers(_), None) => {
                 assert!(case.is_beyond_record(), "{}: no record", case.name);
                 skipped_test(&case.name, "the recorded kernel lacks what the case needs");
             }
-            (Outcome::Answered(answered), Some(recorded)) => {
+            (Outcome::Answers(answered), Some(recorded)) => {
                 assert_eq!(describe(case, answered), recorded, "{}", case.name);
             }
         }

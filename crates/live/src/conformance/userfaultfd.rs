@@ -1,6 +1,6 @@
 //! Calls on a userfaultfd, with every field that the kernel answers in.
 //!
-//! [`crate::pager::Userfaultfd`] is what a pager needs; here calls may be wrong, and their errors are the answer.
+//! [`pagetoll_pager::Userfaultfd`] is what a pager needs; here calls may be wrong, and their errors are the answer.
 
 #![allow(unsafe_code, reason = "userfaultfd changes the memory of this process")]
 
@@ -15,18 +15,30 @@ use linux_raw_sys::ioctl::{
     UFFDIO_WRITEPROTECT, UFFDIO_ZEROPAGE,
 };
 use pagetoll_conformance::kvm::{Answer, Place, UserfaultfdCall};
+use pagetoll_pager::open_userfaultfd;
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::mm::UserfaultfdFlags;
-
-use crate::pager::{open_userfaultfd, update};
+use rustix::ioctl::{Updater, ioctl};
 
 /// What the last field of a call holds before the kernel writes to it: no number of bytes, and no error.
 const UNTOUCHED: i64 = i64::MIN;
 
 /// userfaultfd(2).
 pub(super) fn open(flags: u32) -> Result<OwnedFd, Errno> {
-    open_userfaultfd(UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::from_bits_retain(flags))
+    open_userfaultfd(OFlags::CLOEXEC.bits() | flags)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// An ioctl that reads and writes `argument`.
+///
+/// # Safety
+/// `OPCODE` must be an ioctl of a userfaultfd that takes a `T`, and the memory that it names the caller's to change.
+unsafe fn update<const OPCODE: u32, T>(fd: BorrowedFd<'_>, argument: &mut T) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    let call = unsafe { Updater::<'_, OPCODE, T>::new(argument) };
+    // SAFETY: as above.
+    unsafe { ioctl(fd, call) }
 }
 
 /// A call on an open userfaultfd over a range.
@@ -76,7 +88,7 @@ fn read(fd: BorrowedFd<'_>, bytes: u64) -> Result<Answer, Errno> {
     }
     let (words, _) = message.as_chunks::<8>();
     let word = |index: usize| words.get(index).map_or(0, |word| u64::from_ne_bytes(*word));
-    Ok(Answer::Received(Place::of_address(word(2)), word(1)))
+    Ok(Answer::Received(Place::from_address(word(2)), word(1)))
 }
 
 fn api(fd: BorrowedFd<'_>, version: u64, features: u64) -> Result<Answer, Errno> {

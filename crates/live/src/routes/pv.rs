@@ -11,7 +11,7 @@ mod surroundings;
 
 pub(crate) use bill::{bill, intentions};
 pub(crate) use request::Request;
-pub(crate) use surroundings::{Guest, Surroundings};
+pub use surroundings::{Guest, Surroundings};
 
 /// Whether this host is a PV guest of Xen.
 #[must_use]

@@ -26,7 +26,7 @@ use super::exit::{Left, judge, judge_error};
 use super::guest::inaccessible;
 use super::machine::Machine;
 use crate::LiveError;
-use crate::pager::Counts;
+use pagetoll_pager::Counts;
 
 /// `GUEST_MEMFD_FLAG_MMAP` and `GUEST_MEMFD_FLAG_INIT_SHARED` of linux/kvm.h (6.18).
 const FLAGS: u64 = 1 << 0 | 1 << 1;
@@ -184,7 +184,7 @@ impl<'m> GmemSlots<'m> {
         let slot = &self.swapped[usize::try_from(index).unwrap_or(usize::MAX)];
         let mut swapped = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if *swapped {
-            counts.in_vain += 1;
+            counts.spurious += 1;
             return Ok(());
         }
         let began = Instant::now();

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use pagetoll_conformance::kvm::{
-    Actor, Answer, Answered, Call, Case, Content, GUEST_BYTES, GUEST_SLOT, Kind, MemslotCall, Need,
-    O_NONBLOCK, PageCall, Place, Shown, Step, Touch, UFFD_USER_MODE_ONLY, UserfaultfdCall, Version,
-    Waiting, label,
+    Actor, Answer, Call, Case, Content, GUEST_BYTES, GUEST_SLOT, Kind, MemslotCall, Need,
+    O_NONBLOCK, PageCall, PageContent, Place, Step, StepAnswer, Touch, UFFD_USER_MODE_ONLY,
+    UserfaultfdCall, Version, Waiting, label,
 };
 use pagetoll_units::{Gpa, Hva};
 
@@ -33,19 +33,19 @@ const FIRST_VCPU: u32 = 16;
 
 /// Carries a case out on a processor.
 #[must_use]
-pub fn run(case: &Case, processor: Processor) -> Vec<Answered> {
+pub fn run(case: &Case, processor: Processor) -> Vec<StepAnswer> {
     let mut runner = Runner::new(case, processor);
     case.steps.iter().map(|step| runner.step(step)).collect()
 }
 
-/// What an actor is about.
+/// State of an actor.
 #[derive(Clone, Debug)]
 enum Doing {
-    /// It sleeps in the middle of this.
+    /// The thread sleeps in the middle of this access.
     Asleep(Hva, Access),
-    /// The same, of a vCPU, which knows itself.
+    /// The vCPU sleeps; its access is in the vCPU.
     VcpuAsleep,
-    /// It is done.
+    /// The access is over.
     Finished(Answer),
 }
 
@@ -97,7 +97,7 @@ impl<'c> Runner<'c> {
             Kind::ShmemForReading => Permission::ReadForGood,
             _ => Permission::ReadWrite,
         };
-        let start = Place::of_memory(index).address();
+        let start = Place::in_memory(index).address();
         self.mm.map(Vma {
             start: Hva(start),
             end: Hva(start + memory.bytes()),
@@ -110,7 +110,7 @@ impl<'c> Runner<'c> {
         }
         for page in 0..memory.pages {
             let at = Hva(start + page * memory.kind.page_size());
-            let content = Page::of(label(index, page));
+            let content = Page::new(label(index, page));
             match backing {
                 Backing::Shmem(file, _) | Backing::Hugetlb(file, _) => {
                     if let Some(cache) = self.mm.file_mut(file) {
@@ -125,7 +125,7 @@ impl<'c> Runner<'c> {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Answered {
+    fn step(&mut self, step: &Step) -> StepAnswer {
         let answer = match step.call {
             Call::Userfaultfd(uffd, UserfaultfdCall::Open { flags }) => {
                 let opened = Opened {
@@ -146,7 +146,7 @@ impl<'c> Runner<'c> {
             Call::Memslot(call) => self.memslot(call, step).unwrap_or_else(refused),
             Call::Touch(actor, touch) => self.touch(actor, touch),
         };
-        Answered {
+        StepAnswer {
             answer,
             waiting: self.waiting(),
         }
@@ -195,7 +195,7 @@ impl<'c> Runner<'c> {
             UserfaultfdCall::Read { bytes } => {
                 let message = self.mm.read_userfaultfd(uffd, bytes)?;
                 return Ok(Answer::Received(
-                    Place::of_address(message.address.0),
+                    Place::from_address(message.address.0),
                     message.flags,
                 ));
             }
@@ -265,11 +265,11 @@ impl<'c> Runner<'c> {
             return Answer::Shown(Vec::new());
         };
         let memory = &self.case.memories[index];
-        let start = Place::of_memory(index).address();
+        let start = Place::in_memory(index).address();
         let page = |page: u64| {
             let at = Hva(start + page * memory.kind.page_size());
             let content = self.mm.content(at);
-            Shown {
+            PageContent {
                 first: content.map(|page| page.first),
                 rest: content.map(|page| page.rest),
                 protected: self.mm.pte(at).is_some_and(|pte| pte.uffd_wp),

@@ -13,7 +13,7 @@ bitflags::bitflags! {
     /// `GUEST_MEMFD_FLAG_*` of include/uapi/linux/kvm.h.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct GmemFlags: u64 {
-        /// It can be mapped, and slots on it take all their pages from it.
+        /// User space can map it, and slots on it take all their pages from it.
         const MMAP = 1 << 0;
         /// Its pages are shared with the host to begin with.
         const INIT_SHARED = 1 << 1;

@@ -41,17 +41,17 @@ bitflags::bitflags! {
 pub struct Region {
     /// The slot's number; the address space in its upper half.
     pub slot: u32,
-    /// What is asked of it.
+    /// Flags of the slot.
     pub flags: SlotFlags,
-    /// Where the guest sees it.
+    /// Address of the slot in the guest.
     pub guest_phys_addr: Gpa,
     /// Bytes; none deletes the slot.
     pub memory_size: u64,
-    /// Where it is in the process.
+    /// Address of the slot in the process.
     pub userspace_addr: Hva,
 }
 
-/// What `KVM_SET_USER_MEMORY_REGION2` has more.
+/// Fields that `KVM_SET_USER_MEMORY_REGION2` has more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// `guest_memfd`; `None` for a descriptor that there is not.
@@ -67,9 +67,9 @@ pub struct Memslot {
     pub base_gfn: Gfn,
     /// Pages.
     pub npages: u64,
-    /// What was asked of it.
+    /// Flags of the slot.
     pub flags: SlotFlags,
-    /// Where it is in the process.
+    /// Address of the slot in the process.
     pub userspace_addr: Hva,
     /// The guest_memfd that it is bound to, and its first page there.
     pub gmem: Option<(GmemId, u64)>,
@@ -78,13 +78,13 @@ pub struct Memslot {
 }
 
 impl Memslot {
-    /// Whether it holds a frame.
+    /// Returns whether the slot holds a frame.
     #[must_use]
     pub const fn holds(&self, gfn: Gfn) -> bool {
         self.base_gfn.0 <= gfn.0 && gfn.0 - self.base_gfn.0 < self.npages
     }
 
-    /// Where a frame of it is in the process: `__gfn_to_hva_memslot`.
+    /// Address of a frame in the process: `__gfn_to_hva_memslot`.
     #[must_use]
     pub const fn hva(&self, gfn: Gfn) -> Hva {
         Hva(self.userspace_addr.0 + (gfn.0 - self.base_gfn.0) * PAGE_SIZE)
@@ -261,8 +261,8 @@ impl Vm {
         }
     }
 
-    /// Whether a slot takes all its pages from its guest_memfd: `kvm_memslot_is_gmem_only`.
-    pub(super) fn is_gmem_only(&self, slot: &Memslot) -> Option<(GmemId, u64)> {
+    /// The guest_memfd that a slot takes all its pages from, if there is one: `kvm_memslot_gmem_only`.
+    pub(super) fn gmem_only(&self, slot: &Memslot) -> Option<(GmemId, u64)> {
         let (gmem, first) = slot.gmem?;
         let flags = self.guest_memfds.get(gmem.0)?.flags;
         flags.contains(GmemFlags::MMAP).then_some((gmem, first))

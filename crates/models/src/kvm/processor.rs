@@ -1,4 +1,4 @@
-//! Where KVM differs between processors: `arch/x86/kvm` and `arch/arm64/kvm`.
+//! Differences of KVM between processors: `arch/x86/kvm` and `arch/arm64/kvm`.
 
 use pagetoll_units::Gfn;
 
@@ -36,8 +36,8 @@ impl Processor {
         }
     }
 
-    /// Whether a fault of a read maps a page that could be written to as writable while writes are logged: `user_mem_abort`
-    /// of arm64 does so for writes alone.
+    /// Returns whether a read fault maps a page that could be written to as writable while writes are logged:
+    /// `user_mem_abort` of arm64 does so for writes alone.
     pub(super) const fn logs_reads(self) -> bool {
         matches!(self, Self::X86_64)
     }

@@ -36,7 +36,7 @@ impl MemoryFault {
     pub const EXEC: u64 = 1 << 2;
 }
 
-/// Where a guest frame leads.
+/// Target of a stage-2 entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// A page of the process.
@@ -50,11 +50,11 @@ pub(super) enum Target {
 pub(super) struct Translation {
     pub(super) target: Target,
     pub(super) writable: bool,
-    /// Of the process's entry when this was made.
+    /// Serial number of the process's entry when this was made.
     pub(super) serial: u64,
 }
 
-/// What became of a stage-2 fault.
+/// Result of a stage-2 fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolved {
     /// Stage 2 leads to a page.
@@ -86,7 +86,7 @@ impl Vm {
             return Resolved::Mmio;
         };
         let slot = slot.clone();
-        if let Some((gmem, first)) = self.is_gmem_only(&slot) {
+        if let Some((gmem, first)) = self.gmem_only(&slot) {
             return self.take_from_gmem(gfn, gmem, first + gfn.0 - slot.base_gfn.0);
         }
         if access.is_write() && slot.flags.contains(SlotFlags::READONLY) {

@@ -34,7 +34,7 @@ fn answers_on(processor: Processor, name: &str) -> Vec<String> {
     describe(case, &run(case, processor))
 }
 
-/// As the lab's kernels for arm64 answer, from 6.1 to 7.3.
+/// The lab's kernels for arm64 answer so, from 6.1 to 7.3.
 #[test]
 fn arm64_has_more_slots_fewer_addresses_and_logs_no_reads() {
     let arm64 = |name| answers_on(Processor::Arm64, name);

@@ -8,7 +8,7 @@ use super::{MemoryFault, Resolved, Vm};
 use crate::linux::mm::{Access, Mm};
 use crate::linux::userfaultfd::ThreadId;
 
-/// Why `KVM_RUN` returned, or why it has not.
+/// Reason why `KVM_RUN` returned, or why it has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// The guest's access is done: the word that it read or wrote.
@@ -21,7 +21,7 @@ pub enum Exit {
     Error,
     /// `EFAULT` with `KVM_EXIT_MEMORY_FAULT`.
     MemoryFault(MemoryFault),
-    /// It has not returned: its thread sleeps.
+    /// The thread sleeps; `KVM_RUN` has not returned.
     Sleeps,
 }
 
@@ -29,9 +29,9 @@ pub enum Exit {
 #[derive(Clone, Copy, Debug)]
 pub struct Vcpu {
     thread: ThreadId,
-    /// What the guest is about to do; `None` when it is done.
+    /// The guest's next access; `None` when it is done.
     next: Option<(Gpa, Access)>,
-    /// Whether user space has been asked to do it.
+    /// Set once user space has been asked to do it.
     asked: bool,
 }
 

@@ -12,28 +12,28 @@ use crate::x86::{ENTRIES, Level, PageTableEntry, slot};
 /// Bytes that one L1 table maps.
 pub(super) const TABLE_SPAN: u64 = (ENTRIES as u64) << 12;
 
-/// Where a process has its pages, from its first L1 table on.
+/// Addresses of a process's pages, from its first L1 table on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressSpace {
     /// The first address, at an L1 table's beginning.
     pub start: VirtualAddress,
-    /// How many pages there are.
+    /// Number of pages.
     pub pages: u64,
 }
 
 /// Entries of one L1 table that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entries {
-    /// What the first one maps.
+    /// Address that the first one maps.
     pub address: VirtualAddress,
-    /// Where the first one lies.
+    /// Place of the first one in memory.
     pub place: MachineAddress,
-    /// How many there are, up to the table's end at most.
+    /// Number of entries, up to the table's end at most.
     pub count: usize,
 }
 
 impl Entries {
-    /// The same, `batch` entries at a time.
+    /// Runs of `batch` of these entries.
     pub(super) fn batches(self, batch: usize) -> impl Iterator<Item = Self> {
         (0..self.count).step_by(batch).map(move |first| Self {
             address: VirtualAddress(self.address.0 + ((first as u64) << 12)),
@@ -42,22 +42,22 @@ impl Entries {
         })
     }
 
-    /// Each one's place, and what it maps.
+    /// Place of each entry, and the address that it maps.
     pub(super) fn each(self) -> impl Iterator<Item = (MachineAddress, VirtualAddress)> {
         self.batches(1).map(|one| (one.place, one.address))
     }
 }
 
 impl AddressSpace {
-    /// As many pages, from where programs are mapped.
-    pub(super) const fn of(pages: u64) -> Self {
+    /// An address space of as many pages, from where programs are mapped.
+    pub(super) const fn new(pages: u64) -> Self {
         Self {
             start: VirtualAddress(TABLE_SPAN),
             pages,
         }
     }
 
-    /// Its parts, an L1 table each: the first address, and how many entries of the table are in use.
+    /// First address and number of used entries of each L1 table.
     pub(super) fn tables(self) -> impl Iterator<Item = (VirtualAddress, usize)> {
         let end = self.end();
         let step = usize::try_from(TABLE_SPAN).unwrap_or(usize::MAX);
@@ -149,7 +149,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The same into an array.
+    /// Reads the entries into an array.
     pub(super) fn load_entries(
         &mut self,
         entries: Entries,
@@ -161,7 +161,7 @@ impl Kernel {
         loaded.map_err(oops(here))
     }
 
-    /// Where the direct map has a byte of memory.
+    /// Address of a byte of memory in the direct map.
     pub(super) const fn lowmem(&self, place: MachineAddress) -> VirtualAddress {
         VirtualAddress(self.xen.direct(place.mfn()).0 + place.offset())
     }

@@ -1,4 +1,4 @@
-//! What the kernel refuses with, where user space asks: memory, userfaultfds, memslots.
+//! Errors of the kernel's memory calls: mappings, userfaultfds, memslots.
 
 /// An error number: include/uapi/asm-generic/errno-base.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,7 +33,7 @@ pub enum SetPte {
 pub fn fault(pages: Pages, mechanism: SetPte, width: Width) -> Result<Walked, Error> {
     within_reach(pages)?;
     let mut kernel = Kernel::boot(layout(pages, width))?;
-    let space = AddressSpace::of(pages.get());
+    let space = AddressSpace::new(pages.get());
     let mapped = Mapped {
         first: kernel.xen.allocate_row(pages),
         width,

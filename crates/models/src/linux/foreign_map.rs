@@ -21,18 +21,18 @@ use crate::xen::{DomainId, Layout};
 /// The domain that is mapped.
 const DOMAIN: DomainId = DomainId(1);
 
-/// How the program learns of a failed frame, and how the kernel unmaps.
+/// Sizes of the program's mappings, and the kernel's way to unmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignMap {
     /// The domain's memory.
     pub pages: Pages,
     /// Pages of one mapping.
     pub batch: Pages,
-    /// How the kernel gets and clears entries.
+    /// Mechanism and batch of clearing entries.
     pub zap: Zap,
 }
 
-/// Both halves of the program.
+/// Tolls and checks of both halves of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignMapped {
     /// Mapping.
@@ -97,7 +97,7 @@ struct Program {
 
 impl Program {
     fn start() -> u64 {
-        AddressSpace::of(0).start.0
+        AddressSpace::new(0).start.0
     }
 
     /// Its mappings, by the domain's frame numbers.
@@ -149,7 +149,7 @@ impl Program {
         })
     }
 
-    /// What Xen made of the entry of a frame.
+    /// The entry that Xen makes of a frame.
     fn entry(&self, gfn: u64) -> PageTableEntry {
         let entry = PageTableEntry::new(Mfn(self.first.0 + gfn), READ_ONLY_SPECIAL);
         match self.asked.zap.mechanism {

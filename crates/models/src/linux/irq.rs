@@ -18,12 +18,12 @@ pub enum EnableEvents {
     IfPending,
 }
 
-/// How events are enabled, and how often one comes while they are disabled.
+/// Mechanism that enables events, and the rate of events while they are disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Irq {
-    /// By which mechanism.
+    /// Mechanism that enables events.
     pub mechanism: EnableEvents,
-    /// Every how many enables an event is pending; `None`: never.
+    /// Number of enables from one with a pending event to the next; `None`: no event is pending.
     pub pending_every: Option<NonZeroU64>,
 }
 

@@ -19,7 +19,7 @@ use crate::xen::{
 /// Entries of the kernel's GDT: one page of them.
 const GDT_ENTRIES: u32 = 512;
 
-/// Which operations are gathered and not sent at once (`enum paravirt_lazy_mode`).
+/// Operations that are gathered and not sent at once (`enum paravirt_lazy_mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LazyMode {
     #[default]
@@ -36,7 +36,7 @@ pub struct Kernel {
     pub(super) lazy: LazyMode,
     pub(super) gdt: Mfn,
     pub(super) shadow_tls: [Descriptor; TLS_ENTRIES],
-    /// How often each port's event was handled.
+    /// Number of times that each port's event was handled.
     pub(super) handled: BTreeMap<Port, u64>,
     /// Pages that were tables.
     pub(super) free_tables: Vec<Mfn>,
@@ -77,7 +77,7 @@ impl Kernel {
         &self.xen
     }
 
-    /// All that was crossed and done since the machine was booted.
+    /// Tolls since the machine was booted.
     #[must_use]
     pub fn tolls(&self) -> Tolls {
         self.xen.tolls()

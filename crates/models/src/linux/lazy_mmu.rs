@@ -9,7 +9,7 @@ use crate::x86::PageTableEntry;
 use crate::xen::MmuUpdate;
 
 impl Kernel {
-    /// From now on entries are gathered (`arch_enter_lazy_mmu_mode`).
+    /// Begins to gather entries (`arch_enter_lazy_mmu_mode`).
     pub fn enter_lazy_mmu(&mut self) {
         self.lazy = LazyMode::Mmu;
     }

@@ -37,13 +37,13 @@ pub const TASK_SIZE: u64 = (1 << 47) - PAGE_SIZE;
 /// The memory of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Mm {
-    /// In order of their addresses, none overlapping.
+    /// Areas in the order of their addresses, none overlapping.
     vmas: Vec<Vma>,
     /// Leaf entries by the address of their page.
     ptes: BTreeMap<u64, Pte>,
     files: Vec<PageCache>,
     pub(super) userfaultfds: Vec<Userfaultfd>,
-    /// How many entries were ever set or cleared.
+    /// Number of entries that were ever set or cleared.
     changes: u64,
 }
 
@@ -74,7 +74,7 @@ impl Mm {
     /// Puts a page into anonymous memory, as its owner did before it was registered with a userfaultfd.
     pub fn populate(&mut self, at: Hva, page: Page) {
         if let Some(vma) = self.vma(at) {
-            let pte = Pte::of(vma, Mapped::Private(page));
+            let pte = Pte::new(vma, Mapped::Private(page));
             self.set_pte(at, pte);
         }
     }
@@ -104,8 +104,11 @@ impl Mm {
     }
 
     fn zap(&mut self, start: Hva, bytes: u64) {
-        self.ptes
-            .retain(|at, _| *at < start.0 || *at >= start.0 + bytes);
+        let mapped = self.ptes.range(start.0..start.0 + bytes);
+        let mapped: Vec<u64> = mapped.map(|(at, _)| *at).collect();
+        for at in mapped {
+            self.ptes.remove(&at);
+        }
         self.changes += 1;
     }
 
@@ -172,10 +175,20 @@ impl Mm {
         at.0 - at.0 % size
     }
 
-    /// What a page holds; `None` where no page is mapped.
+    /// Content of the page at an address; `None` where no page is mapped.
     #[must_use]
     pub fn content(&self, at: Hva) -> Option<Page> {
-        match self.pte(at)?.mapped {
+        self.page(self.pte(at)?)
+    }
+
+    /// The pages that are mapped in a range, with their contents, in the order of their addresses.
+    pub fn contents(&self, start: Hva, bytes: u64) -> impl Iterator<Item = (Hva, Page)> {
+        let ptes = self.ptes.range(start.0..start.0 + bytes);
+        ptes.filter_map(|(at, pte)| Some((Hva(*at), self.page(pte)?)))
+    }
+
+    fn page(&self, pte: &Pte) -> Option<Page> {
+        match pte.mapped {
             Mapped::Nothing => None,
             Mapped::Zero => Some(Page::ZERO),
             Mapped::Private(page) => Some(page),

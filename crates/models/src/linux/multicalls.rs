@@ -162,7 +162,7 @@ mod tests {
         Kernel::boot(Layout::default()).unwrap()
     }
 
-    /// What it takes to send so many updates of an unused page.
+    /// Tolls of sending so many updates of an unused page.
     fn sent(updates: u64) -> Tolls {
         let mut kernel = kernel();
         let page = kernel.xen.allocate();

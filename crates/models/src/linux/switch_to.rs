@@ -10,7 +10,7 @@ use crate::xen::{Descriptor, Layout};
 
 /// TLS descriptors of a task (`GDT_ENTRY_TLS_ENTRIES`).
 pub const TLS_ENTRIES: usize = 3;
-/// Where they are in the GDT (`GDT_ENTRY_TLS_MIN`, arch/x86/include/asm/segment.h, 64-bit).
+/// Index of the first in the GDT (`GDT_ENTRY_TLS_MIN`, arch/x86/include/asm/segment.h, 64-bit).
 const TLS_MIN: u64 = 12;
 /// A 32-bit data segment of ring 3 without its base, as `set_thread_area` makes one.
 const DATA_SEGMENT: u64 = 0x00cf_f300_0000_ffff;
@@ -18,9 +18,9 @@ const DATA_SEGMENT: u64 = 0x00cf_f300_0000_ffff;
 /// A way to load TLS descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LoadTls {
-    /// All three, in one multicall.
+    /// Loads all three, in one multicall.
     Always,
-    /// Those that differ from the shadow copies.
+    /// Loads the ones that differ from the shadow copies.
     IfChanged,
 }
 
@@ -78,7 +78,7 @@ impl Kernel {
         self.mc_flush()
     }
 
-    /// What the GDT holds.
+    /// Descriptors in the GDT.
     fn tls(&self) -> [Descriptor; TLS_ENTRIES] {
         [0, 1, 2].map(|index: u64| {
             let place = self.gdt.address((TLS_MIN + index) * 8);

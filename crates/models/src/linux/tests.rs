@@ -71,7 +71,7 @@ fn each_way_to_set_an_entry_sets_it() {
     }
 }
 
-/// What the two halves of an entry cost differs, so they are counted apart.
+/// The two halves of an entry differ in cost, so they are counted apart.
 #[test]
 fn halves_of_an_entry_are_counted_apart() {
     let halves = |tolls: Tolls| (tolls.emulated_half_sets, tolls.emulated_half_exchanges);

@@ -12,7 +12,7 @@ use crate::xen::{Argument, Command, MmuExtOp};
 const SINGLE_PAGE_CEILING: u64 = 33;
 
 impl Kernel {
-    /// Everything on every vCPU.
+    /// Flushes all translations of every vCPU.
     pub(super) fn flush_tlb_all(&mut self) -> Result<(), Error> {
         self.flush_op(Command::TlbFlushAll, 0)
     }

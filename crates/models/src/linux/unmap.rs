@@ -13,7 +13,7 @@ use crate::Error;
 use crate::x86::{ENTRIES, Flags, PageTableEntry};
 use crate::xen::{Layout, Width};
 
-/// What a program's anonymous pages are mapped with (`vm_page_prot` of a private writable mapping, NX).
+/// Flags of a program's anonymous pages (`vm_page_prot` of a private writable mapping, NX).
 const USER_PAGE: Flags = Flags::PRESENT
     .union(Flags::WRITABLE)
     .union(Flags::USER)
@@ -37,13 +37,13 @@ pub(super) struct Mapped {
 }
 
 impl Mapped {
-    /// What the guest stores.
+    /// Entry that the guest stores.
     pub(super) fn wanted(self, page: u64) -> PageTableEntry {
         let class = usize::try_from(page % 4).unwrap_or(0);
         PageTableEntry::new(Mfn(self.first.0 + page), USER_PAGE | CLASSES[class])
     }
 
-    /// What it is afterwards: Xen makes user pages of 64-bit guests global.
+    /// Entry in the table afterwards: Xen makes user pages of 64-bit guests global.
     pub(super) fn entry(self, page: u64) -> PageTableEntry {
         match self.width {
             Width::Bits64 => self.wanted(page).with(Flags::GLOBAL),
@@ -60,7 +60,7 @@ pub fn unmap(pages: Pages, zap: Zap, width: Width) -> Result<Walked, Error> {
     within_reach(pages)?;
     batch_size(zap.batch)?;
     let mut kernel = Kernel::boot(layout(pages, width))?;
-    let space = AddressSpace::of(pages.get());
+    let space = AddressSpace::new(pages.get());
     let first = kernel.xen.allocate_row(pages);
     let mapped = Mapped { first, width };
     kernel.map(space, |page| mapped.wanted(page))?;

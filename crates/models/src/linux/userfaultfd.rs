@@ -40,10 +40,10 @@ pub struct UffdId(pub(in crate::linux) usize);
 #[derive(Clone, Debug)]
 pub struct Userfaultfd {
     pub(in crate::linux) opened: Opened,
-    /// What was agreed on; `None` before `UFFDIO_API`.
+    /// Features that were agreed on; `None` before `UFFDIO_API`.
     pub(in crate::linux) features: Option<Features>,
     pub(in crate::linux) released: bool,
-    /// Who waits.
+    /// Faults that wait.
     pub(in crate::linux) queues: Queues,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::xen::Tolls;
 
-/// What was found by comparing every item with what is known to be right. All but `items` are failures.
+/// Comparisons of every item with the known answer. All counts but `items` are failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Items that were compared.
@@ -26,7 +26,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Everything that is wrong.
+    /// Number of failures.
     #[must_use]
     pub const fn failed(&self) -> u64 {
         self.wrong_frame
@@ -43,10 +43,10 @@ impl Checked {
 /// The run of a route by one mechanism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
-    /// How many pages, switches or enables.
+    /// Number of pages, switches or enables.
     pub items: u64,
-    /// What that crossed and did, without what prepared it.
+    /// Tolls of the run, without its preparation.
     pub tolls: Tolls,
-    /// Whether it was right.
+    /// Comparisons with the known answer.
     pub checked: Checked,
 }

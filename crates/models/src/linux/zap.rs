@@ -41,7 +41,7 @@ pub enum GetAndClear {
 }
 
 impl GetAndClear {
-    /// All of them.
+    /// All mechanisms.
     pub const ALL: [Self; 9] = [
         Self::Emulate,
         Self::SetPte,
@@ -54,7 +54,7 @@ impl GetAndClear {
         Self::Cmpxchg8b,
     ];
 
-    /// Which kernels use it.
+    /// Width of the kernels that use it.
     #[must_use]
     pub const fn width(self) -> Width {
         match self {
@@ -64,12 +64,12 @@ impl GetAndClear {
     }
 }
 
-/// How a range is cleared.
+/// Mechanism and batch of clearing a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zap {
-    /// By which mechanism.
+    /// Mechanism that clears entries.
     pub mechanism: GetAndClear,
-    /// How many entries at a time, never beyond one table.
+    /// Number of entries at a time, never beyond one table.
     pub batch: u32,
 }
 
@@ -187,7 +187,7 @@ impl Kernel {
         self.mmu_update(requests)
     }
 
-    /// What is left of an entry that is not present does not change any more, so it is read at leisure.
+    /// Reads the rest of the entries after the update: an entry that is not present does not change any more.
     fn preserve_ad(
         &mut self,
         entries: Entries,

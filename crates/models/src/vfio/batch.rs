@@ -6,7 +6,7 @@ use super::{Errno, Frames, Mechanism, PAGE, Tolls};
 /// Page pointers that fit a batch: `VFIO_BATCH_MAX_CAPACITY`, those of one page of memory.
 pub(super) const CAPACITY: u64 = PAGE / 8;
 
-/// What is looked for.
+/// Pages that are looked for.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) vaddr: u64,

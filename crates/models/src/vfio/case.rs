@@ -2,11 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Memory, SENTINEL, Shape};
+use pagetoll_conformance::vfio::{Answer, Answers, Call, Case, Memory, SENTINEL, Shape};
 
 use super::{Access, Argument, Container, Errno, Folio, Leaf, Mapping, Mechanism, PAGE, Unmapping};
 
-/// Where the memories of a case lie in the process: one every 16 GiB.
+/// Distance of a case's memories in the process: 16 GiB.
 const VADDR: u64 = 1 << 34;
 /// Frames of a memory: one memory every 16 GiB, the first not at 0.
 const PFN: u64 = 1 << 22;
@@ -36,7 +36,7 @@ const LARGE: u64 = 512;
 
 /// Carries a case out.
 #[must_use]
-pub fn run(case: &Case, mechanism: Mechanism, iommu: Iommu) -> Answered {
+pub fn run(case: &Case, mechanism: Mechanism, iommu: Iommu) -> Answers {
     let mut container = Container::new(mechanism, iommu.iova_ranges());
     container.process.limit = case.limit;
     for (index, memory) in case.memories.iter().enumerate() {

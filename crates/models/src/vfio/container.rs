@@ -22,7 +22,7 @@ const UNMAP_MIN_ARGSZ: u32 = 24;
 /// `dma_entry_limit`: U16_MAX.
 const DMA_ENTRY_LIMIT: u32 = 65_535;
 
-/// What every argument begins with.
+/// Head of every argument.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument {
     /// `argsz`, in bytes.
@@ -32,12 +32,12 @@ pub struct Argument {
 }
 
 impl Argument {
-    /// Of a mapping that the device may read and write.
+    /// Head for a mapping that the device may read and write.
     pub const MAP: Self = Self {
         argsz: MAP_MIN_ARGSZ,
         flags: MAP_READ | MAP_WRITE,
     };
-    /// Of an unmapping.
+    /// Head for an unmapping.
     pub const UNMAP: Self = Self {
         argsz: UNMAP_MIN_ARGSZ,
         flags: 0,
@@ -49,7 +49,7 @@ impl Argument {
 pub struct Mapping {
     /// Length and flags.
     pub argument: Argument,
-    /// Where the process sees the memory.
+    /// Address of the memory in the process.
     pub vaddr: u64,
     /// First address of the mapping on the device side.
     pub iova: u64,
@@ -62,7 +62,7 @@ pub struct Mapping {
 pub struct Unmapping {
     /// Length and flags.
     pub argument: Argument,
-    /// Where the range begins.
+    /// First address of the range.
     pub iova: u64,
     /// Bytes.
     pub size: u64,
@@ -82,7 +82,7 @@ pub struct Container {
     pub process: Process,
     /// Physical memory.
     pub frames: Frames,
-    /// What was done so far.
+    /// Tolls so far.
     pub tolls: Tolls,
 }
 

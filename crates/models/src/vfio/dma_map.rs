@@ -7,13 +7,13 @@ use super::{Access, PfnList};
 /// A mapping.
 #[derive(Clone, Debug, Default)]
 pub struct Dma {
-    /// Where the device sees it.
+    /// Address on the device side.
     pub iova: u64,
-    /// Where the process sees it.
+    /// Address in the process.
     pub vaddr: u64,
     /// Bytes, none of them outside what is mapped.
     pub size: u64,
-    /// What the device may do.
+    /// Accesses that the device may make.
     pub access: Access,
     /// Pages that were pinned by others.
     pub pfn_list: PfnList,

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::PAGE;
 
-/// What a device may do with a page: `IOMMU_READ` and `IOMMU_WRITE`.
+/// Accesses that a device may make to a page: `IOMMU_READ` and `IOMMU_WRITE`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// It may read.
+    /// Reads are allowed.
     pub read: bool,
-    /// It may write.
+    /// Writes are allowed.
     pub write: bool,
 }
 
@@ -31,12 +31,12 @@ pub struct Domain {
     levels: u64,
 }
 
-/// What a look-up reads.
+/// Reads of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
     /// Tables.
     pub levels: u64,
-    /// Whether it ends at an entry of 4 KiB.
+    /// Set where the look-up ends at an entry of 4 KiB.
     pub is_small: bool,
 }
 
@@ -125,7 +125,7 @@ impl Domain {
         self.entries.get(&(iova / PAGE)).map(|entry| entry.pfn)
     }
 
-    /// What a look-up of an address reads: `pfn_to_dma_pte`. Where nothing is mapped it ends at the first table.
+    /// Reads of a look-up of an address: `pfn_to_dma_pte`. Without a mapping the look-up ends at the first table.
     #[must_use]
     pub fn walk(&self, iova: u64) -> Walk {
         let size = self.entries.get(&(iova / PAGE)).map(|entry| entry.size);

@@ -1,4 +1,4 @@
-//! What the kernel refuses with.
+//! Errors of the kernel.
 
 /// An error number: include/uapi/asm-generic/errno-base.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

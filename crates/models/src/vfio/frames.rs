@@ -43,7 +43,7 @@ impl Frames {
         (pfn < folio.head + folio.pages).then_some(*folio)
     }
 
-    /// Whether the frame is neither accounted nor pinned: `is_invalid_reserved_pfn`.
+    /// Returns whether the frame is neither accounted nor pinned: `is_invalid_reserved_pfn`.
     #[must_use]
     pub fn is_reserved(&self, pfn: u64) -> bool {
         self.folio(pfn).is_none()
@@ -67,7 +67,7 @@ impl Frames {
         }
     }
 
-    /// How often a frame is pinned.
+    /// Number of pins of a frame.
     #[must_use]
     pub fn pins(&self, pfn: u64) -> u32 {
         self.pins.get(&pfn).copied().unwrap_or(0)
@@ -79,7 +79,7 @@ impl Frames {
         u64::try_from(self.pins.len()).unwrap_or(u64::MAX)
     }
 
-    /// How often a frame was unpinned that was not pinned.
+    /// Number of times that a frame was unpinned without a pin.
     #[must_use]
     pub const fn unpinned_without_pin(&self) -> u64 {
         self.unpinned_without_pin

@@ -10,11 +10,11 @@ use super::PAGE;
 /// A page that was pinned by a driver: `struct vfio_pfn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vpfn {
-    /// Where the device sees it.
+    /// Address on the device side.
     pub iova: u64,
     /// Its frame.
     pub pfn: u64,
-    /// How often it was asked for.
+    /// Number of times that it was asked for.
     pub ref_count: u32,
 }
 
@@ -35,7 +35,7 @@ impl PfnList {
         self.range(iova, npage).next()
     }
 
-    /// How many pages of a range are in the list: `vpfn_pages`.
+    /// Number of pages of a range that are in the list: `vpfn_pages`.
     #[must_use]
     pub fn pages(&self, iova: u64, npage: u64) -> u64 {
         u64::try_from(self.range(iova, npage).count()).unwrap_or(u64::MAX)

@@ -9,21 +9,21 @@ use super::batch::{Batch, Wanted};
 use super::process::Process;
 use super::{Dma, Errno, Frames, PAGE, Tolls};
 
-/// How many pages one turn of the pinning loop takes.
+/// Number of pages that one turn of the pinning loop takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// One.
     PerPage,
-    /// What is left of the batch, if its next page is of a large folio. Wrong where the batch holds several.
+    /// The rest of the batch, if its next page is of a large folio. Wrong where the batch holds several.
     PerBatch,
-    /// What is contiguous in the batch; one folio at a time when unpinned.
+    /// The contiguous pages of the batch; one folio at a time when unpinned.
     PerFolio,
-    /// What is left of the folio.
+    /// The rest of the folio.
     Range,
 }
 
 impl Mechanism {
-    /// All of them.
+    /// All mechanisms.
     pub const ALL: [Self; 4] = [Self::PerPage, Self::PerBatch, Self::PerFolio, Self::Range];
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Run {
     pub(super) pages: u64,
 }
 
-/// Everything that pinning changes.
+/// State that pinning changes.
 pub(super) struct Pinner<'a> {
     pub(super) process: &'a mut Process,
     pub(super) frames: &'a mut Frames,
@@ -43,7 +43,7 @@ pub(super) struct Pinner<'a> {
     pub(super) batch: Batch,
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Default)]
 struct Progress {
     pfn: Option<u64>,
@@ -152,7 +152,7 @@ impl Pinner<'_> {
         Ok(true)
     }
 
-    /// How many pages the mechanism takes for contiguous.
+    /// Number of pages that the mechanism takes for contiguous.
     fn known_contiguous(&mut self, dma: &Dma, iova: u64, pfn: u64) -> u64 {
         let is_large = self.frames.folio(pfn).is_some_and(|folio| folio.pages > 1);
         let left = self.batch.size();

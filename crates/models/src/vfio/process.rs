@@ -13,20 +13,20 @@ pub struct Leaf {
     pub pfn: u64,
     /// Pages of 4 KiB.
     pub pages: u64,
-    /// Whether the process may write to it.
+    /// The process may write to it.
     pub writable: bool,
-    /// Whether there is no `struct page` to be pinned: VM_PFNMAP, a device's registers.
+    /// No `struct page` is there to be pinned: VM_PFNMAP, a device's registers.
     pub pfnmap: bool,
 }
 
-/// What `pin_user_pages_remote`, or for a `pfnmap` `follow_fault_pfn`, found at an address.
+/// Result of `pin_user_pages_remote`, or for a `pfnmap` of `follow_fault_pfn`, at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// The frame.
     pub(super) pfn: u64,
     /// Pages from there to the end of the entry.
     pub(super) rest: u64,
-    /// Whether the entry is larger than a page.
+    /// The entry is larger than a page.
     pub(super) is_large: bool,
     pub(super) pfnmap: bool,
 }
@@ -72,7 +72,7 @@ impl Process {
         self.find(vaddr, false).ok().map(|found| found.pfn)
     }
 
-    /// Whether `RLIMIT_MEMLOCK` allows `pages` more.
+    /// Returns whether `RLIMIT_MEMLOCK` allows `pages` more.
     #[must_use]
     pub fn may_lock(&self, pages: u64) -> bool {
         self.limit

@@ -1,4 +1,4 @@
-//! What every mechanism must do, against a naive oracle; and what one of them does wrong.
+//! Properties of every mechanism, against a naive oracle; and the error of one of them.
 
 use pagetoll_conformance::vfio as scripts;
 use proptest::prelude::*;

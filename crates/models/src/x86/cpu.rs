@@ -83,8 +83,8 @@ mod tests {
 
     const TABLE: Flags = Flags::PRESENT.union(Flags::WRITABLE).union(Flags::USER);
     const HERE: VirtualAddress = VirtualAddress(0x1000);
-    const WRITE: Request = Request::of_user(Access::Write);
-    const READ: Request = Request::of_user(Access::Read);
+    const WRITE: Request = Request::by_user(Access::Write);
+    const READ: Request = Request::by_user(Access::Read);
 
     fn machine(leaf: Flags) -> (Memory, Cpu) {
         let mut memory = Memory::default();

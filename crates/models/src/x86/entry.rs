@@ -63,43 +63,43 @@ impl PageTableEntry {
         Mfn((self.0 & ADDRESS) >> 12)
     }
 
-    /// All bits but the address.
+    /// Bits of the entry, the address apart.
     #[must_use]
     pub const fn flags(self) -> Flags {
         Flags::from_bits_retain(self.0 & !ADDRESS)
     }
 
-    /// Whether P is set.
+    /// Returns whether P is set.
     #[must_use]
     pub const fn is_present(self) -> bool {
         self.flags().contains(Flags::PRESENT)
     }
 
-    /// Whether all of these flags are set.
+    /// Returns whether all of these flags are set.
     #[must_use]
     pub const fn has(self, flags: Flags) -> bool {
         self.flags().contains(flags)
     }
 
-    /// The same with these flags set.
+    /// The entry with these flags set.
     #[must_use]
     pub const fn with(self, flags: Flags) -> Self {
         Self(self.0 | flags.bits())
     }
 
-    /// The same with these flags clear.
+    /// The entry with these flags clear.
     #[must_use]
     pub const fn without(self, flags: Flags) -> Self {
         Self(self.0 & !flags.bits())
     }
 
-    /// The same with these flags turned over.
+    /// The entry with these flags turned over.
     #[must_use]
     pub const fn flipped(self, flags: Flags) -> Self {
         Self(self.0 ^ flags.bits())
     }
 
-    /// Whether the address or one of these flags differs from another entry's.
+    /// Returns whether the address or one of these flags differs from another entry's.
     #[must_use]
     pub const fn differs(self, other: Self, flags: Flags) -> bool {
         (self.0 ^ other.0) & (ADDRESS | flags.bits()) != 0

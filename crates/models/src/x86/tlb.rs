@@ -16,7 +16,7 @@ use super::walk::Translation;
 pub struct TlbEntry {
     /// The frame.
     pub mfn: Mfn,
-    /// What is allowed, and whether D and G are known to be set.
+    /// Rights, and whether D and G are known to be set.
     pub flags: Flags,
 }
 
@@ -28,7 +28,7 @@ pub struct Tlb {
 }
 
 impl Tlb {
-    /// What is known of an address in a context.
+    /// Translation of an address in a context.
     #[must_use]
     pub fn look_up(&self, pcid: Pcid, address: VirtualAddress) -> Option<TlbEntry> {
         let own = self.entries.get(&(Some(pcid), address.page()));

@@ -22,7 +22,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// From the root down.
+    /// Levels from the root down.
     pub const DOWNWARDS: [Self; 4] = [Self::L4, Self::L3, Self::L2, Self::L1];
 
     /// The level below, or `None` below L1.
@@ -42,7 +42,7 @@ impl Level {
     }
 }
 
-/// What is done with the memory.
+/// Kind of an access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// A load.
@@ -51,7 +51,7 @@ pub enum Access {
     Write,
 }
 
-/// In which mode.
+/// Mode of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Privilege {
     /// Rings 0 to 2: U/S does not matter, R/W does (CR0.WP is set).
@@ -60,19 +60,19 @@ pub enum Privilege {
     User,
 }
 
-/// What is asked of a translation.
+/// An access, and the mode that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// Whether memory is read or written.
+    /// Kind of the access.
     pub access: Access,
-    /// By whom.
+    /// Mode of the access.
     pub privilege: Privilege,
 }
 
 impl Request {
     /// An access by user space, which is where a 64-bit PV guest's kernel runs too.
     #[must_use]
-    pub const fn of_user(access: Access) -> Self {
+    pub const fn by_user(access: Access) -> Self {
         Self {
             access,
             privilege: Privilege::User,
@@ -80,7 +80,7 @@ impl Request {
     }
 }
 
-/// Why there is no translation.
+/// Reason why there is no translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PageFault {
     /// The address is not the sign extension of its 48 bits.
@@ -91,12 +91,12 @@ pub enum PageFault {
     Protection,
 }
 
-/// What an address translates to.
+/// Translation of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Translation {
     /// The frame of the 4 KiB that hold the address, large pages included.
     pub mfn: Mfn,
-    /// What all levels together allow, and the leaf's own D and G.
+    /// Rights that all levels together give, and the leaf's own D and G.
     pub flags: Flags,
 }
 
@@ -194,7 +194,7 @@ fn frame_in(entry: PageTableEntry, address: VirtualAddress, level: Level) -> Mfn
     Mfn(entry.mfn().0 & !within | address.page() & within)
 }
 
-/// Whether rights allow a request.
+/// Checks a request against rights.
 ///
 /// # Errors
 /// [`PageFault::Protection`].
@@ -229,8 +229,8 @@ mod tests {
     use super::*;
 
     const TABLE: Flags = Flags::PRESENT.union(Flags::WRITABLE).union(Flags::USER);
-    const WRITE: Request = Request::of_user(Access::Write);
-    const READ: Request = Request::of_user(Access::Read);
+    const WRITE: Request = Request::by_user(Access::Write);
+    const READ: Request = Request::by_user(Access::Read);
     const HERE: VirtualAddress = VirtualAddress(0x40_3000);
 
     fn tables(leaf: PageTableEntry) -> Memory {

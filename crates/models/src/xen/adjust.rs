@@ -1,4 +1,4 @@
-//! What Xen adds to the entries that a guest asks for. Source: xen/arch/x86/pv/mm.h, `adjust_guest_l1e` to
+//! Flags that Xen adds to the entries that a guest asks for. Source: xen/arch/x86/pv/mm.h, `adjust_guest_l1e` to
 //! `adjust_guest_l4e`, 4.17; above L1 for 64-bit guests.
 
 use super::machine::Width;
@@ -47,7 +47,7 @@ fn adjust_l1(entry: PageTableEntry) -> PageTableEntry {
     }
 }
 
-/// Whether two entries differ in nothing but what needs no validation.
+/// Returns whether two entries differ in nothing but bits that need no validation.
 pub(super) fn is_similar(old: PageTableEntry, new: PageTableEntry) -> bool {
     !old.differs(new, !FAST)
 }

@@ -33,7 +33,7 @@ const CALL_GATE: u32 = 12 << 8;
 pub struct Descriptor(pub u64);
 
 impl Descriptor {
-    const fn of(low: u32, high: u32) -> Self {
+    const fn new(low: u32, high: u32) -> Self {
         Self((high as u64) << 32 | low as u64)
     }
 
@@ -56,7 +56,7 @@ impl Descriptor {
         let high = high & !SEGMENT_DPL | privilege << 13;
         if high & SEGMENT_S != 0 {
             let fits = width == Width::Bits64 || high & SEGMENT_L == 0;
-            return fits.then_some(Self::of(low, high));
+            return fits.then_some(Self::new(low, high));
         }
         match high & SEGMENT_TYPE {
             0 => Some(self),
@@ -78,11 +78,11 @@ fn checked_gate(low: u32, high: u32, privilege: u32, width: Width) -> Option<Des
         Width::Pae32 => 0xe0,
     };
     let low = low & 0xffff | (selector & !3 | privilege) << 16;
-    (high & reserved == 0).then_some(Descriptor::of(low, high & !SEGMENT_DPL))
+    (high & reserved == 0).then_some(Descriptor::new(low, high & !SEGMENT_DPL))
 }
 
 impl Width {
-    /// Where a guest's kernel runs (`GUEST_KERNEL_RPL`).
+    /// Ring of a guest's kernel (`GUEST_KERNEL_RPL`).
     const fn kernel_ring(self) -> u32 {
         match self {
             Self::Bits64 => 3,

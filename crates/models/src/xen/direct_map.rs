@@ -9,17 +9,17 @@ use pagetoll_units::{Mfn, VirtualAddress};
 use super::machine::Xen;
 use crate::x86::{ENTRIES, Flags, Level, PageTableEntry, slot};
 
-/// Where the direct map begins: Linux's `__PAGE_OFFSET_BASE_L4` (arch/x86/include/asm/page_64_types.h, 6.1).
+/// Start of the direct map: Linux's `__PAGE_OFFSET_BASE_L4` (arch/x86/include/asm/page_64_types.h, 6.1).
 pub const DIRECT_MAP: VirtualAddress = VirtualAddress(0xffff_8880_0000_0000);
 
-/// With what dom0's kernel maps its frames, but for the right to write, as Xen stores it.
+/// Flags of dom0's direct map as Xen stores them, but for the right to write.
 const DIRECT_MAP_FLAGS: Flags = Flags::PRESENT
     .union(Flags::ACCESSED)
     .union(Flags::DIRTY)
     .union(Flags::NO_EXECUTE);
 
 impl Xen {
-    /// Where dom0's direct map has a frame.
+    /// Address of a frame in dom0's direct map.
     #[must_use]
     pub const fn direct(&self, mfn: Mfn) -> VirtualAddress {
         VirtualAddress(DIRECT_MAP.0 + mfn.address(0).0)
@@ -45,7 +45,7 @@ impl Xen {
         (0..count).map(|_| self.allocate()).collect()
     }
 
-    /// Which table of a level has a frame's part of the direct map, counted from address 0.
+    /// Number of the table of a level that has a frame's part of the direct map, counted from address 0.
     fn span(&self, level: Level, frame: u64) -> u64 {
         self.direct(Mfn(frame)).page() >> (9 * level as u32)
     }

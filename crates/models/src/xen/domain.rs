@@ -32,14 +32,14 @@ impl ForeignDomain {
     /// Own frames, own tables.
     pub const NONE: Self = Self(DomainId::SELF.0 as u32);
 
-    /// Whose frames.
+    /// Domain whose frames are meant.
     #[must_use]
     pub const fn page_owner(self) -> DomainId {
         let [low, high, ..] = self.0.to_le_bytes();
         DomainId(u16::from_le_bytes([low, high]))
     }
 
-    /// Whose tables, where it is not the caller.
+    /// Domain whose tables are meant, unless it is the caller.
     #[must_use]
     pub const fn table_owner(self) -> Option<DomainId> {
         let [_, _, low, high] = self.0.to_le_bytes();
@@ -57,7 +57,7 @@ pub struct VcpuId(pub usize);
 /// A vCPU, pinned to a CPU of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vcpu {
-    /// Whose it is.
+    /// Domain of the vCPU.
     pub domain: DomainId,
     /// The kernel's L4 table.
     pub guest_table: Mfn,
@@ -65,9 +65,9 @@ pub struct Vcpu {
     pub guest_table_user: Option<Mfn>,
     /// The frames of its GDT.
     pub gdt: Vec<Mfn>,
-    /// What the guest has chosen of CR4.
+    /// Bits of CR4 that the guest has chosen.
     pub(super) guest_cr4: u64,
-    /// What it shares with Xen about events.
+    /// State of events that it shares with Xen.
     pub info: VcpuInfo,
     /// The event callback was entered, and the guest does not know it yet.
     pub(super) in_upcall: bool,
@@ -76,7 +76,7 @@ pub struct Vcpu {
 }
 
 impl Xen {
-    /// Which domain a guest means by a number. `None`: no domain, or the caller by its own number, which is refused.
+    /// Domain that a guest means by a number. `None`: no domain, or the caller by its own number, which is refused.
     pub(super) fn get_pg_owner(&self, current: DomainId, asked: DomainId) -> Option<DomainId> {
         match asked {
             own if own == current => None,

@@ -1,6 +1,6 @@
 //! The errors that a PV guest can be answered with. Source: xen/include/public/errno.h, 4.17.
 
-/// Why Xen refused, by its number.
+/// Error of a hypercall, by Xen's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(i32)]
 pub enum Errno {
@@ -23,7 +23,7 @@ pub enum Errno {
 }
 
 impl Errno {
-    /// What the hypercall returns.
+    /// Return value of the hypercall.
     #[must_use]
     pub const fn code(self) -> i64 {
         -(self as i64)

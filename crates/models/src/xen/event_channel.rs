@@ -41,7 +41,7 @@ impl Port {
     }
 }
 
-/// What a domain shares with Xen about its events (`struct shared_info`).
+/// State of events that a domain shares with Xen (`struct shared_info`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SharedInfo {
     /// `evtchn_pending`: what has happened and was not looked at.
@@ -67,13 +67,13 @@ impl SharedInfo {
         before
     }
 
-    /// Whether a port is pending.
+    /// Returns whether a port is pending.
     #[must_use]
     pub const fn is_pending(&self, port: Port) -> bool {
         self.pending[port.word()] & port.bit() != 0
     }
 
-    /// Whether a port is masked.
+    /// Returns whether a port is masked.
     #[must_use]
     pub const fn is_masked(&self, port: Port) -> bool {
         self.mask[port.word()] & port.bit() != 0
@@ -88,7 +88,7 @@ impl SharedInfo {
     }
 }
 
-/// What a vCPU shares with Xen about its events (`struct vcpu_info`).
+/// State of events that a vCPU shares with Xen (`struct vcpu_info`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VcpuInfo {
     /// `evtchn_upcall_pending`: there is something to look at.
@@ -108,7 +108,7 @@ impl VcpuInfo {
         before
     }
 
-    /// Whether a guest that leaves Xen now gets an upcall (`test_guest_events`).
+    /// Returns whether a guest that leaves Xen now gets an upcall (`test_guest_events`).
     #[must_use]
     pub const fn wants_upcall(&self) -> bool {
         self.upcall_pending && !self.upcall_mask
@@ -150,7 +150,7 @@ impl Xen {
         }
     }
 
-    /// On the way back to the guest: an upcall, which masks further ones, if an event is pending.
+    /// Enters the guest's callback on the way back to it, and masks further upcalls, if an event is pending.
     pub(super) fn test_events(&mut self, current: VcpuId) {
         let vcpu = &mut self.vcpus[current.0];
         if vcpu.info.wants_upcall() {
@@ -160,17 +160,17 @@ impl Xen {
         }
     }
 
-    /// Whether the guest's event callback was entered since this was asked last.
+    /// Returns whether the guest's event callback was entered since the last call.
     pub fn take_upcall(&mut self, current: VcpuId) -> bool {
         std::mem::take(&mut self.vcpus[current.0].in_upcall)
     }
 
-    /// What a vCPU and Xen share. Writing to it is a store to memory, no crossing.
+    /// State that a vCPU and Xen share. Writing to it is a store to memory, no crossing.
     pub fn vcpu_info(&mut self, vcpu: VcpuId) -> &mut VcpuInfo {
         &mut self.vcpus[vcpu.0].info
     }
 
-    /// What dom0 and Xen share. Writing to it is a store to memory, no crossing.
+    /// State that dom0 and Xen share. Writing to it is a store to memory, no crossing.
     pub fn shared_info(&mut self) -> &mut SharedInfo {
         &mut self.shared_info
     }

@@ -1,5 +1,5 @@
-//! Who forgets translations. Source: xen/arch/x86/mm.c, `vcpumask_to_pcpumask`, and xen/arch/x86/flushtlb.c,
-//! `flush_area_local`, 4.17.
+//! Flushes: CPUs that forget translations. Source: xen/arch/x86/mm.c, `vcpumask_to_pcpumask`, and
+//! xen/arch/x86/flushtlb.c, `flush_area_local`, 4.17.
 //!
 //! A CPU counts as dirty when a vCPU of the domain is placed on it; Xen also knows the ones that are idle.
 
@@ -14,22 +14,22 @@ pub enum VcpuMask {
     /// The bits there; bits of vCPUs that do not exist mean nothing.
     Bits(u64),
     /// Memory that cannot be read.
-    Unreadable,
+    ReadError,
 }
 
-/// Which CPUs a flush is meant for.
+/// CPUs that a flush is meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlushTargets {
     /// The CPU of the caller.
     Local,
     /// Every CPU that may hold translations of the domain.
     All,
-    /// Those of some vCPUs.
+    /// The CPUs of some vCPUs.
     Multi(VcpuMask),
 }
 
-/// How a CPU drops all its translations (`do_tlb_flush`). Global pages survive a load of CR3, so with CR4.PGE set a full
-/// flush must toggle it: two writes of CR4, which AMD's SVM cannot trap selectively.
+/// A way to drop all translations of a CPU (`do_tlb_flush`). Global pages survive a load of CR3, so with CR4.PGE set a
+/// full flush must toggle it: two writes of CR4, which AMD's SVM cannot trap selectively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FullFlush {
     /// One INVPCID.
@@ -40,7 +40,7 @@ pub enum FullFlush {
     Cr3Write,
 }
 
-/// What is forgotten.
+/// Translations that are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     Everything,
@@ -54,7 +54,7 @@ impl Xen {
         match targets {
             FlushTargets::Local => Some(vec![current]),
             FlushTargets::All => Some(all),
-            FlushTargets::Multi(VcpuMask::Unreadable) => None,
+            FlushTargets::Multi(VcpuMask::ReadError) => None,
             FlushTargets::Multi(VcpuMask::Bits(bits)) => {
                 let chosen = all.into_iter().zip(0..64);
                 let chosen = chosen.filter(|(_, bit)| bits >> bit & 1 == 1);

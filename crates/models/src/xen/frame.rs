@@ -14,7 +14,7 @@ use super::packed::{ASIDE, pack, unpack};
 use crate::words::Words;
 use crate::x86::Level;
 
-/// As what a frame is used, which excludes every other use.
+/// Use of a frame, which excludes every other use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PageType {
     /// Never used as anything (`PGT_none`).
@@ -28,22 +28,22 @@ pub enum PageType {
     Writable,
 }
 
-/// What Xen knows of a frame.
+/// State of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     /// Its owner, while it is in use.
     pub owner: Option<DomainId>,
     /// References, with the one for being allocated (`PGC_count_mask`). 0: not in use by any domain.
     pub references: u32,
-    /// It is part of Xen's heap, though a domain may own it (`PGC_xen_heap`).
+    /// The frame is part of Xen's heap, though a domain may own it (`PGC_xen_heap`).
     pub xen_heap: bool,
     /// Its use, or its last use when `type_count` is 0.
     pub page_type: PageType,
     /// Uses as that (`PGT_count_mask`).
     pub type_count: u32,
-    /// Whether it was checked for that use (`PGT_validated`).
+    /// The frame was checked for that use (`PGT_validated`).
     pub validated: bool,
-    /// Whether a guest pinned it to that use (`PGT_pinned`).
+    /// A guest pinned the frame to that use (`PGT_pinned`).
     pub pinned: bool,
     /// Tables of the same level that it refers to, or, negative, that refer to it.
     pub linear: i16,
@@ -52,7 +52,7 @@ pub struct Frame {
 impl Frame {
     /// A frame of a domain's own, with the reference for being allocated.
     #[must_use]
-    pub fn of(owner: DomainId) -> Self {
+    pub fn new(owner: DomainId) -> Self {
         Self {
             owner: Some(owner),
             references: 1,
@@ -61,7 +61,7 @@ impl Frame {
     }
 }
 
-/// All frames that there are, from 0. A word each; what does not fit into one lies aside.
+/// Frames of the machine, from 0. A word each; a frame that does not fit into one lies aside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameTable {
     words: Words,
@@ -79,19 +79,19 @@ impl FrameTable {
         }
     }
 
-    /// How many there are.
+    /// Number of frames.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no frame.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Each with its number.
+    /// Frames with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (Mfn, Frame)> + '_ {
         let all = (0..).map(Mfn).take(self.length);
         all.filter_map(|mfn| Some((mfn, self.get(mfn)?)))
@@ -104,7 +104,7 @@ impl FrameTable {
             .filter(|&index| index < self.length)
     }
 
-    /// What is known of a frame; `None` for one that does not exist (`mfn_valid`).
+    /// State of a frame; `None` for one that does not exist (`mfn_valid`).
     #[must_use]
     #[inline]
     pub fn get(&self, mfn: Mfn) -> Option<Frame> {
@@ -197,7 +197,7 @@ mod tests {
 
     fn table(frames: usize) -> FrameTable {
         let mut table = FrameTable::new(frames);
-        table.fill(Mfn(0)..Mfn(1), Frame::of(DomainId(3)));
+        table.fill(Mfn(0)..Mfn(1), Frame::new(DomainId(3)));
         table
     }
 
@@ -224,7 +224,7 @@ mod tests {
         let many = Frame {
             references: 1 << 30,
             linear: -3,
-            ..Frame::of(DomainId(0))
+            ..Frame::new(DomainId(0))
         };
         frames.fill(Mfn(10)..Mfn(2000), many);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! What an entry refers to: taken when the entry is made, given back when it goes. Source: xen/arch/x86/mm.c,
-//! `get_page_from_l1e` to `get_page_from_l4e`, `put_page_from_l1e` to `put_page_from_l4e`,
+//! References of an entry to its frame: taken when the entry is made, given back when it goes. Source:
+//! xen/arch/x86/mm.c, `get_page_from_l1e` to `get_page_from_l4e`, `put_page_from_l1e` to `put_page_from_l4e`,
 //! `get_l2_linear_pagetable` and its like, 4.17.
 
 use pagetoll_units::Mfn;
@@ -161,8 +161,8 @@ impl Xen {
         self.frames.put_page(mfn);
     }
 
-    /// Whether an entry uses its frame as writable. Entries that map another domain's frames do not where Xen translates
-    /// that domain: its own tables are not of Xen's frame types.
+    /// Returns whether an entry uses its frame as writable. Entries that map another domain's frames do not where Xen
+    /// translates that domain: its own tables are not of Xen's frame types.
     fn is_use(&self, entry: PageTableEntry, owner: DomainId) -> bool {
         entry.has(Flags::WRITABLE) && (owner == DomainId::DOM0 || self.p2m(owner).is_none())
     }
@@ -185,7 +185,7 @@ impl Xen {
         put == Some(true)
     }
 
-    /// Whether a frame is not RAM (`is_iomem_page`).
+    /// Returns whether a frame is not RAM (`is_iomem_page`).
     fn is_io_memory(&self, mfn: Mfn) -> bool {
         let frame = self.frames.get(mfn);
         frame.is_none_or(|frame| frame.owner == Some(DomainId::IO))

@@ -46,7 +46,7 @@ impl Xen {
         )
     }
 
-    /// All that was crossed and done since the machine was booted.
+    /// Tolls since the machine was booted.
     #[must_use]
     pub const fn tolls(&self) -> Tolls {
         self.tolls

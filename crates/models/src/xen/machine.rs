@@ -17,7 +17,7 @@ use crate::x86::{Cpu, ENTRIES, Level, Memory, PageTableEntry};
 /// The frame number with every bit of an entry's address set, which has an answer of its own.
 const ALL_ONES: Mfn = Mfn((1 << 40) - 1);
 
-/// Which frames that are not RAM a domain may map.
+/// Frames that are not RAM, and those of them that a domain may map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoMemory {
     /// Frames below this one exist on the bus (`paddr_bits`).
@@ -47,7 +47,7 @@ impl IoMemory {
     }
 }
 
-/// What kind of PV guest it is.
+/// Kind of a PV guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Width {
     /// A 64-bit kernel.
@@ -100,7 +100,7 @@ pub struct Xen {
     pub(super) memory: Memory,
     pub(super) frames: FrameTable,
     pub(super) vcpus: Vec<Vcpu>,
-    /// Each guest frame plus one; 0 where there is none.
+    /// Guest frame of each machine frame, plus one; 0 where there is none.
     pub(super) machine_to_phys: Words,
     pub(super) io: IoMemory,
     pub(super) tolls: Tolls,
@@ -109,7 +109,7 @@ pub struct Xen {
     pub(super) shared_info: SharedInfo,
     /// Dom0's, which is the only guest that runs.
     pub(super) width: Width,
-    /// Each with its p2m, where it is translated.
+    /// Domains, each with its p2m where it is translated.
     domains: BTreeMap<DomainId, Option<Range<Mfn>>>,
 }
 
@@ -147,7 +147,7 @@ impl Xen {
 
     fn own(&mut self, range: Range<u64>, owner: DomainId) {
         self.frames
-            .fill(Mfn(range.start)..Mfn(range.end), Frame::of(owner));
+            .fill(Mfn(range.start)..Mfn(range.end), Frame::new(owner));
         if let (Ok(start), Ok(end)) = (usize::try_from(range.start), usize::try_from(range.end))
             && owner == DomainId::DOM0
         {
@@ -194,7 +194,7 @@ impl Xen {
         Mfn(first)
     }
 
-    /// What is known of each frame.
+    /// States of all frames.
     #[must_use]
     pub const fn frames(&self) -> &FrameTable {
         &self.frames
@@ -206,7 +206,7 @@ impl Xen {
         &self.vcpus
     }
 
-    /// Which guest frame a machine frame is, as the guest reads it.
+    /// Guest frame of a machine frame, as the guest reads it.
     #[must_use]
     pub fn machine_to_phys(&self, mfn: Mfn) -> Option<u64> {
         let number = self.machine_to_phys.get(usize::try_from(mfn.0).ok()?);
@@ -237,7 +237,7 @@ impl Xen {
             page_type: PageType::Writable,
             type_count: 1,
             validated: true,
-            ..Frame::of(DomainId::DOM0)
+            ..Frame::new(DomainId::DOM0)
         };
         self.frames.fill(mfn..Mfn(mfn.0 + 1), shared);
     }

@@ -32,7 +32,7 @@ pub enum MmuCommand {
 }
 
 impl MmuCommand {
-    const fn of(ptr: u64) -> Self {
+    const fn from_ptr(ptr: u64) -> Self {
         match ptr & 7 {
             0 => Self::NormalPtUpdate,
             1 => Self::MachphysUpdate,
@@ -52,19 +52,19 @@ pub struct MmuUpdate {
     pub val: u64,
 }
 
-/// How much of an array is meant. A count beyond the array reaches memory that cannot be read.
+/// Part of an array that is meant. A count beyond the array reaches memory that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Batch<'a, T> {
     /// The array.
     pub requests: &'a [T],
     /// The count that the guest gives, [`MMU_UPDATE_PREEMPTED`] included.
     pub count: u32,
-    /// What the done counter holds before.
+    /// Value of the done counter before.
     pub done: u32,
 }
 
 impl<'a, T: Copy> Batch<'a, T> {
-    /// All of an array.
+    /// A whole array.
     #[must_use]
     pub fn all(requests: &'a [T]) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl<'a, T: Copy> Batch<'a, T> {
         }
     }
 
-    /// What the done counter starts from.
+    /// Value that the done counter starts from.
     pub(super) const fn before(&self) -> u32 {
         if self.count & MMU_UPDATE_PREEMPTED == 0 {
             0
@@ -101,14 +101,14 @@ impl<'a, T: Copy> Batch<'a, T> {
     }
 }
 
-/// What becomes of the done counter when nothing is carried out.
+/// State of the done counter when nothing is carried out.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Counter {
     Written,
     Untouched,
 }
 
-/// Whose tables, and whose frames.
+/// Domains whose tables and frames are meant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owners {
     pub(super) caller: DomainId,
@@ -150,7 +150,7 @@ impl Xen {
         ended
     }
 
-    /// Who is concerned; else why not, and whether the done counter is written then.
+    /// Finds the domains concerned; else the error, and whether the done counter is written then.
     pub(super) fn owners(
         &self,
         current: VcpuId,
@@ -179,7 +179,7 @@ impl Xen {
         owners: Owners,
         flush: &mut bool,
     ) -> Result<(), Errno> {
-        let command = MmuCommand::of(request.ptr);
+        let command = MmuCommand::from_ptr(request.ptr);
         let accessed_dirty = match command {
             MmuCommand::Unknown => return Err(Errno::Enosys),
             MmuCommand::MachphysUpdate => return self.machphys_update(request, owners),
@@ -207,7 +207,7 @@ impl Xen {
         result
     }
 
-    /// Whether the caller may map these frames in these tables.
+    /// Checks that the caller may map these frames in these tables.
     pub(super) fn permit_update(owners: Owners) -> Result<(), Errno> {
         if owners.pages != DomainId::IO {
             Self::permit(owners.caller, owners.pages)?;

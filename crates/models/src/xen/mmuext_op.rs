@@ -94,15 +94,15 @@ pub enum Argument {
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MmuExtOp {
-    /// What to do.
+    /// Command of the request.
     pub command: Command,
     /// A frame, or an address.
     pub first: u64,
-    /// What else the command needs.
+    /// Second argument of the command.
     pub second: Argument,
 }
 
-/// Who asks, and whose frames are meant.
+/// Caller, and the domain whose frames are meant.
 #[derive(Clone, Copy)]
 struct Caller {
     vcpu: VcpuId,
@@ -266,7 +266,7 @@ impl Xen {
         let multi = match op.second {
             Argument::Vcpus(mask) => FlushTargets::Multi(mask),
             // A number is no pointer that a guest could read by.
-            Argument::Number(_) => FlushTargets::Multi(VcpuMask::Unreadable),
+            Argument::Number(_) => FlushTargets::Multi(VcpuMask::ReadError),
         };
         let (targets, extent) = match op.command {
             Command::TlbFlushLocal => (FlushTargets::Local, Extent::Everything),

@@ -10,16 +10,16 @@ use super::machine::Xen;
 use super::page_type::is_guest_slot;
 use crate::x86::{Flags, Level, Memory, PageTableEntry};
 
-/// What becomes of A and D.
+/// Treatment of A and D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AccessedDirty {
     /// The guest's values replace them.
     Replace,
-    /// What is set stays set.
+    /// Bits that are set stay set.
     Preserve,
 }
 
-/// What the frame number in an L1 entry for another domain's page is.
+/// Meaning of the frame number in an L1 entry for another domain's page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Translation {
     /// The domain's own number, if it is translated.
@@ -31,15 +31,15 @@ pub(super) enum Translation {
 /// A replacement that is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replacement {
-    /// Where the entry lies.
+    /// Place of the entry.
     pub(super) place: MachineAddress,
-    /// What the guest wants there.
+    /// Entry that the guest wants there.
     pub(super) wanted: PageTableEntry,
     pub(super) accessed_dirty: AccessedDirty,
     pub(super) translation: Translation,
-    /// Whose table it is.
+    /// Domain of the table.
     pub(super) table_owner: DomainId,
-    /// Who is asked for the frame.
+    /// Domain that is asked for the frame.
     pub(super) page_owner: DomainId,
 }
 

@@ -9,18 +9,18 @@ use super::ptwr::{Operand, Write};
 use super::tolls::Tolls;
 use crate::x86::{Access, PageFault, Privilege, Request};
 
-/// How an instruction of the guest ended.
+/// End of an instruction of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Native {
-    /// It was carried out, by the CPU or by Xen; what was in memory before.
+    /// The CPU or Xen carried it out; the value that was in memory before.
     Done(u64),
     /// The guest got a page fault.
     Fault(PageFault),
 }
 
 impl Width {
-    /// How a guest's kernel counts for the page walk: a 64-bit one runs in ring 3, a 32-bit one in ring 1.
+    /// Mode of a guest's kernel in the page walk: a 64-bit one runs in ring 3, a 32-bit one in ring 1.
     const fn request(self, access: Access) -> Request {
         let privilege = match self {
             Self::Bits64 => Privilege::User,

@@ -1,4 +1,4 @@
-//! What is known of a frame, in one word, so that a tebibyte of frames that are alike takes little room.
+//! State of a frame in one word, so that a tebibyte of frames that are alike takes little room.
 //!
 //! Nothing to Xen's own layout of `count_info` and `type_info`. 0 is a frame without an owner.
 
@@ -9,7 +9,7 @@ use crate::x86::Level;
 /// Bits of each count.
 const COUNT: u32 = 21;
 const COUNT_END: u32 = 1 << COUNT;
-/// Where each part begins.
+/// First bit of each part.
 const TYPE_COUNT: u32 = COUNT;
 const OWNER: u32 = TYPE_COUNT + COUNT;
 const OWNER_END: u64 = 1 << 15;

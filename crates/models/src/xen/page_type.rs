@@ -17,21 +17,21 @@ use crate::x86::{ENTRIES, Level, PageTableEntry};
 /// Slots of an L4 table that are Xen's (xen/arch/x86/include/asm/config.h, `ROOT_PAGETABLE_FIRST_XEN_SLOT`).
 pub(super) const XEN_SLOTS: RangeInclusive<usize> = 256..=271;
 
-/// Whether a slot is the guest's to fill (`is_guest_l4_slot`).
+/// Returns whether a slot is the guest's to fill (`is_guest_l4_slot`).
 pub(super) fn is_guest_slot(level: Level, slot: usize) -> bool {
     level != Level::L4 || !XEN_SLOTS.contains(&slot)
 }
 
-/// How a use was taken.
+/// Result of taking a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
-    /// It is used otherwise.
+    /// Another use excludes it.
     Refused,
-    /// It was checked for that use before.
+    /// The frame was checked for that use before.
     Valid,
-    /// It was used as that before, and has to be checked again.
+    /// The frame was used as that before, and has to be checked again.
     Again,
-    /// It was not used as that before.
+    /// The frame was not used as that before.
     Anew,
 }
 

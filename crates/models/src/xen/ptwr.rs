@@ -35,7 +35,7 @@ impl Operand {
         self.bytes.is_power_of_two() && address & (self.bytes as u64 - 1) == 0
     }
 
-    /// These bytes of the word around an address.
+    /// Reads these bytes of the word around an address.
     pub(super) const fn extract(self, word: u64, address: u64) -> u64 {
         word >> ((address & 7) * 8) & self.mask()
     }
@@ -47,7 +47,7 @@ impl Operand {
     }
 }
 
-/// What an instruction that writes does to memory.
+/// Effect on memory of an instruction that writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     /// `mov` of the low bytes of a value.
@@ -56,15 +56,15 @@ pub enum Write {
     Exchange(u64),
     /// `lock cmpxchg`: `new` is stored where `old` is.
     CompareExchange {
-        /// What has to be there.
+        /// Value that has to be there.
         old: u64,
-        /// What is stored over it.
+        /// Value that is stored over it.
         new: u64,
     },
 }
 
 impl Write {
-    /// What it stores over what it finds, if anything.
+    /// Value that it stores over the one that it finds, if any.
     pub(super) const fn value_over(self, found: u64) -> Option<u64> {
         match self {
             Self::Move(value) | Self::Exchange(value) => Some(value),
@@ -74,7 +74,7 @@ impl Write {
     }
 }
 
-/// How the new entry is stored: whatever is there, or only where the read one still is.
+/// Store of the new entry: whatever is there, or only where the read one still is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Store {
     Plain,
@@ -140,7 +140,7 @@ impl Xen {
         }
     }
 
-    /// What was done to a half of a 32-bit guest's entry.
+    /// Counts a write to a half of a 32-bit guest's entry.
     fn count_half(&mut self, operand: Operand, write: Write, place: MachineAddress) {
         if operand.bytes != 4 {
             return;

@@ -1,4 +1,4 @@
-//! What an entry into Xen involved, counted so that costs can be attached later.
+//! Counts of the work of an entry into Xen, so that costs can be attached later.
 
 use std::ops::{Add, AddAssign, Sub};
 
@@ -56,9 +56,9 @@ tolls! {
     page_faults,
     /// Instructions that ptwr emulated.
     emulations,
-    /// Of those, 32-bit stores that left an entry present.
+    /// 32-bit stores among the emulations that left an entry present.
     emulated_half_sets,
-    /// Of those, 32-bit exchanges.
+    /// 32-bit exchanges among the emulations.
     emulated_half_exchanges,
     /// Privileged instructions that Xen emulated.
     privileged,
@@ -112,7 +112,7 @@ impl Sub for Tolls {
     }
 }
 
-/// How a hypercall ended, as the guest sees it, and what it involved.
+/// Outcome of a hypercall, as the guest sees it, with its tolls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Outcome {
@@ -120,7 +120,7 @@ pub struct Outcome {
     pub result: Result<(), Errno>,
     /// Requests that were carried out, as the guest's done counter has it; for calls that have none, 0.
     pub done: u32,
-    /// What it involved.
+    /// Tolls of the hypercall.
     pub tolls: Tolls,
 }
 

@@ -19,7 +19,7 @@ use crate::x86::{Flags, Level, PageTableEntry, slot};
 const LOWER_END: u64 = 1 << 47;
 const XEN_END: u64 = 0xffff_8800_0000_0000;
 
-/// What is flushed afterwards, from the low two bits of the flags.
+/// Flush after the update, from the low two bits of the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlushType {
     /// 0, `UVMF_NONE`.
@@ -32,20 +32,20 @@ pub enum FlushType {
     Undefined,
 }
 
-/// What is asked for.
+/// Arguments of the hypercall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VaMapping {
     /// The address that the entry maps.
     pub address: VirtualAddress,
     /// The new entry.
     pub value: PageTableEntry,
-    /// What is flushed, and where.
+    /// Flush, and its targets.
     pub flush: (FlushType, FlushTargets),
-    /// Whose frame it is, for `update_va_mapping_otherdomain`.
+    /// Domain of the frame, for `update_va_mapping_otherdomain`.
     pub domain: Option<DomainId>,
 }
 
-/// Whether a guest may name an address at all (`__addr_ok`).
+/// Returns whether a guest may name an address at all (`__addr_ok`).
 pub(super) const fn is_guest_address(address: VirtualAddress) -> bool {
     address.0 < LOWER_END || address.0 >= XEN_END
 }
@@ -104,7 +104,7 @@ impl Xen {
         Ok(())
     }
 
-    /// Where the L1 entry of an address lies in the current address space, if there is such a table.
+    /// Place of the L1 entry of an address in the current address space, if there is such a table.
     pub(super) fn guest_l1e(
         &self,
         current: VcpuId,

@@ -1,4 +1,4 @@
-//! What if: a hypercall `pte_xchg` that exchanges L1 entries and returns what they were.
+//! A hypercall that Xen does not have: `pte_xchg` exchanges L1 entries and returns the old ones.
 //!
 //! No Xen has it. It is what the mail that found the cost of emulated unmapping asks for ("a new dedicated hypercall"),
 //! made of the parts that Xen has:

@@ -9,8 +9,8 @@ use pagetoll_bill::route::{Flush, RouteMechanism};
 use pagetoll_bill::{Check, Figures, Operation, Order, Row, RowKey, System, Toll, Unavailable};
 use pagetoll_protocol::report::{Contended, Lock};
 use pagetoll_protocol::step::{Cell, Step};
-use pagetoll_traces::lock_profile::LockProfile;
 use pagetoll_units::Pages;
+use pagetoll_xentrace::lock_profile::LockProfile;
 
 use crate::findings::{Findings, Flushes, Reports};
 use crate::plan::{self, Abilities, Steps};

@@ -186,8 +186,10 @@ fn race(order: &Order) -> Vec<Step> {
 mod tests {
     use super::*;
 
+    use pagetoll_bill::RowKey;
     use pagetoll_units::Pages;
 
+    use crate::findings::Findings;
     use crate::plan::{Privcmd, counting};
 
     fn counting_of(order: &Order, abilities: Abilities) -> Vec<String> {
@@ -288,5 +290,47 @@ mod tests {
         );
         let own = race(&order(&[Unmap::Lazy]));
         assert_eq!(own.len(), 3, "{own:?}");
+    }
+
+    fn order_of_all() -> Order {
+        Order {
+            pages: Pages(64),
+            batches: vec![1],
+            mechanisms: pagetoll_bill::Route::Unmap.mechanisms().collect(),
+            runs: 1,
+        }
+    }
+
+    fn serving(is_selected: impl Fn(&RowKey) -> bool) -> Vec<String> {
+        let order = order_of_all();
+        let rows = (BILLING.rows)(&order, &Findings::unbilled());
+        let keys: Vec<_> = rows.into_iter().map(|row| row.key).collect();
+        let sessions = sessions(&order, Abilities::ALL).into_iter();
+        let serves = |session: &Session| {
+            let mut selected = keys.iter().filter(|key| is_selected(key));
+            selected.any(|key| session.serves(key))
+        };
+        sessions
+            .filter(serves)
+            .map(|session| session.name)
+            .collect()
+    }
+
+    #[test]
+    fn native_rows_alone_boot_no_xen() {
+        let native = serving(|key| key.system == System::Native);
+        assert_eq!(native, ["native"]);
+    }
+
+    #[test]
+    fn rows_of_mechanisms_are_raced_and_those_of_user_space_are_not() {
+        let emulate = |key: &RowKey| key.to_string().starts_with("clear emulate");
+        assert_eq!(serving(emulate), ["dom0", "race"]);
+        let munmap = |key: &RowKey| key.to_string() == "munmap-zero kernel, xen-pv-dom0";
+        assert_eq!(serving(munmap), ["dom0"]);
+        assert_eq!(
+            serving(|_| true),
+            ["dom0", "native", "foreign", "race", "pv32"]
+        );
     }
 }

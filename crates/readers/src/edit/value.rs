@@ -100,13 +100,18 @@ fn replacement(value: &Value, script: &mut Unstructured<'_>) -> Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reader;
+    use crate::edit::Shape;
 
     /// Once 8 GiB: it repeats what holds what it repeated.
     #[test]
     fn a_script_that_repeats_what_it_repeated_stays_small() {
-        let reader = Reader::named("query-stats").unwrap();
-        let edited = reader.expand(&reader.seeds(), include_bytes!("repeats.bin"));
+        let session = include_str!("../../../captures/tests/data/counters/query-stats.json");
+        let mut replies = session
+            .lines()
+            .filter(|line| line.starts_with(r#"{"return": [{"provider""#));
+        let reply = replies.nth(2).unwrap();
+        let script = &include_bytes!("repeats.bin")[1..];
+        let edited = Shape::Json.edited(reply.as_bytes(), script);
         assert!(edited.len() < 1 << 20, "{} bytes", edited.len());
         let whole = serde_json::json!([[1, {"a": 2}], "b"]);
         assert_eq!(size(&whole), 6);

@@ -25,10 +25,10 @@ fn taken(reader: &Reader, file: &[u8]) -> usize {
 /// Inputs that fuzzing found, kept in `fuzz/found/READER`.
 fn found(reader: &Reader) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/found");
-    let entries = fs::read_dir(folder.join(reader.name));
+    let entries = fs::read_dir(folder.join(&reader.name));
     let entries = entries.into_iter().flatten().flatten();
     entries
-        .map(|entry| reader.expand(&reader.seeds(), &fs::read(entry.path()).unwrap()))
+        .map(|entry| reader.expand(&fs::read(entry.path()).unwrap()))
         .collect()
 }
 
@@ -36,14 +36,14 @@ fn found(reader: &Reader) -> Vec<Vec<u8>> {
 #[test]
 fn no_reader_takes_more_memory_than_its_file_allows() {
     let mut beyond = Vec::new();
-    for reader in &ALL {
-        let valid = [reader.seeds(), found(reader)].concat();
+    for reader in ALL.iter() {
+        let valid = [reader.seeds.clone(), found(reader)].concat();
         let valid = valid.into_iter().map(|file| ("valid or found", file));
-        for (what, file) in worst::files(reader.name).into_iter().chain(valid) {
+        for (what, file) in worst::files(&reader.name).into_iter().chain(valid) {
             let (taken, most) = (taken(reader, &file), reader.most_memory(file.len()));
             if taken > most {
                 let bytes = file.len();
-                let name = reader.name;
+                let name = &reader.name;
                 beyond.push(format!(
                     "{name}, {what}: {bytes} bytes take {taken}, over {most}"
                 ));

@@ -3,9 +3,9 @@
 use pagetoll_bill::Row;
 use pagetoll_bill::row::RowKey;
 
-use super::in_order;
 use crate::figure::optional;
 use crate::table::{Column, Table};
+use crate::unique::unique;
 
 /// Adds the mechanism, and the axes in which rows differ.
 pub(super) fn label(table: &mut Table, rows: &[&Row]) {
@@ -13,7 +13,7 @@ pub(super) fn label(table: &mut Table, rows: &[&Row]) {
     add_others(table, rows);
 }
 
-/// Adds the same, and what each mechanism is to its route.
+/// Adds the mechanism and its role, and the axes in which rows differ.
 pub(super) fn label_with_roles(table: &mut Table, rows: &[&Row]) {
     add_mechanisms(table, rows);
     table.each(rows, Column::left("role").rank(1), |row| {
@@ -57,7 +57,7 @@ fn add(table: &mut Table, rows: &[&Row], column: Column, value: fn(&RowKey) -> S
 }
 
 fn add_differing(table: &mut Table, rows: &[&Row], column: Column, value: fn(&RowKey) -> String) {
-    if in_order(rows.iter().map(|row| value(&row.key))).len() > 1 {
+    if unique(rows.iter().map(|row| value(&row.key))).len() > 1 {
         add(table, rows, column, value);
     }
 }

@@ -2,27 +2,19 @@
 
 use pagetoll_bill::{Bill, Role, Row, System};
 
-use super::has_rates;
+use super::rows;
 use crate::document::{Fact, Section};
 use crate::figure;
 
 /// The baselines. Where there are rates, those are in the table of rates.
 pub(super) fn section(bill: &Bill) -> Section {
     let rows = bill.rows.iter().filter(|row| row.role() == Role::Baseline);
-    let facts = rows
-        .filter(|_| !has_rates(bill))
-        .map(|row| Fact::new(name(row), value(bill, row)));
+    let facts = rows.filter(|_| !rows::has_rates(bill)).filter_map(|row| {
+        let cost = figure::cost_with_spread(row.figures()?);
+        let unit = figure::unit_per_item(bill);
+        Some(Fact::new(name(row), format!("{cost} {unit}")))
+    });
     Section::facts("Baselines", facts.collect())
-}
-
-fn value(bill: &Bill, row: &Row) -> String {
-    match &row.result {
-        Err(reason) => format!("unavailable: {}", reason.0),
-        Ok(figures) => {
-            let cost = figure::cost_with_spread(figures);
-            format!("{cost} {}", figure::unit_per_item(bill))
-        }
-    }
 }
 
 fn name(row: &Row) -> String {

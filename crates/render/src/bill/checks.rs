@@ -1,14 +1,15 @@
-//! What was checked: rows with the same verdict on the same check are one line.
+//! The checks of a bill: rows with the same verdict on the same check are one line.
 
 use pagetoll_bill::row::RowKey;
-use pagetoll_bill::{Bill, Check, Method, Row, Verdict};
+use pagetoll_bill::{Bill, Check, Row, Verdict};
 
-use super::in_order;
 use crate::document::Section;
 use crate::figure;
+use crate::subset;
 use crate::table::{Column, Table};
+use crate::unique::unique;
 
-/// What was found, as far as it matters to a reader.
+/// The outcome of a check, as far as it matters to a reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Finding {
     Pass,
@@ -22,7 +23,7 @@ enum Finding {
 }
 
 impl Finding {
-    fn of(row: &Row, check: &Check) -> Self {
+    fn new(row: &Row, check: &Check) -> Self {
         match (check.verdict, row.is_control_of(check)) {
             (Verdict::Pass, _) => Self::Pass,
             (Verdict::Inconclusive, false) => Self::Inconclusive,
@@ -80,7 +81,7 @@ fn groups(bill: &Bill) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for row in &bill.rows {
         for check in &row.checks {
-            let finding = Finding::of(row, check);
+            let finding = Finding::new(row, check);
             let same = |group: &Group<'_>| group.check == check.name && group.finding == finding;
             let index = groups.iter().position(same).unwrap_or_else(|| {
                 groups.push(Group::new(check, finding));
@@ -90,7 +91,7 @@ fn groups(bill: &Bill) -> Vec<Group<'_>> {
         }
     }
     // Findings of one check are next to each other, checks in the order in which they first occur.
-    let order: Vec<&str> = in_order(groups.iter().map(|group| group.check));
+    let order: Vec<&str> = unique(groups.iter().map(|group| group.check));
     groups.sort_by_key(|group| order.iter().position(|check| *check == group.check));
     groups
 }
@@ -116,39 +117,9 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The rows of a group: `all N rows`, or its mechanisms, with their batches where not all of them are in the group.
+/// The rows of a group, among those that have its check.
 fn place(bill: &Bill, group: &Group<'_>) -> String {
     let has_check = |row: &&Row| row.checks.iter().any(|check| check.name == group.check);
-    let checked: Vec<&RowKey> = bill
-        .rows
-        .iter()
-        .filter(has_check)
-        .map(|row| &row.key)
-        .collect();
-    if group.keys.len() == checked.len() {
-        return format!("all {} rows", checked.len());
-    }
-    let mut methods = in_order(group.keys.iter().map(|key| key.method));
-    methods.sort_by_key(|method| method.name());
-    let places = methods.iter().map(|method| {
-        let by = |key: &&&RowKey| key.method == *method;
-        let all: Vec<&RowKey> = checked.iter().filter(by).copied().collect();
-        let grouped: Vec<&RowKey> = group.keys.iter().filter(by).copied().collect();
-        of_method(*method, &all, &grouped)
-    });
-    places.collect::<Vec<_>>().join(", ")
-}
-
-/// `preserve-ad`, `preserve-ad at 32 512`, or the rows in words where they differ in more than their batches.
-fn of_method(method: Method, all: &[&RowKey], grouped: &[&RowKey]) -> String {
-    let at_any_batch = |key: &&RowKey| (*key).clone().at_batch(1);
-    if all.len() == grouped.len() {
-        method.to_string()
-    } else if in_order(all.iter().map(at_any_batch)).len() == 1 {
-        let batches: Vec<_> = grouped.iter().map(|key| key.batch.to_string()).collect();
-        format!("{method} at {}", batches.join(" "))
-    } else {
-        let keys: Vec<_> = grouped.iter().map(ToString::to_string).collect();
-        keys.join("; ")
-    }
+    let checked = bill.rows.iter().filter(has_check).map(|row| &row.key);
+    subset::named(&checked.collect::<Vec<_>>(), &group.keys)
 }

@@ -1,11 +1,12 @@
-//! On which CPUs threads ran, and what guests' memory became.
+//! CPUs that threads ran on, and the folios that guests' memory became.
 
 use pagetoll_bill::{Bill, Method, Row};
 
-use super::{in_order, is_own};
+use super::rows::is_own;
 use crate::document::Section;
 use crate::figure;
 use crate::table::{Column, NONE, Table};
+use crate::unique::unique;
 
 /// Mechanisms of the same placement are one line.
 pub(super) fn section(bill: &Bill) -> Section {
@@ -17,10 +18,10 @@ pub(super) fn section(bill: &Bill) -> Section {
         .filter(|row| is_own(row) && row.figures().is_some())
         .filter(placed)
         .collect();
-    let places = in_order(rows.iter().map(|row| Place::of(row)));
+    let places = unique(rows.iter().map(|row| Place::new(row)));
     table.each(&places, Column::left("mechanisms").wrapping(), |place| {
-        let there = rows.iter().filter(|row| Place::of(row) == *place);
-        names(&in_order(there.map(|row| row.key.method)))
+        let there = rows.iter().filter(|row| Place::new(row) == *place);
+        names(&unique(there.map(|row| row.key.method)))
     });
     table.each(&places, Column::right("vCPUs"), |place| {
         figure::optional(place.vcpus)
@@ -42,7 +43,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(row: &Row) -> Self {
+    fn new(row: &Row) -> Self {
         let folios = row.folios.iter();
         let folios: Vec<_> = folios
             .map(|(size, pages)| format!("{size}: {pages}"))

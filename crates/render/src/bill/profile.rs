@@ -1,13 +1,11 @@
-//! What rows executed: whose instructions they were, what is slow among them, and in which functions.
-
-mod calls;
+//! Profiles of rows: whose instructions they were, what is slow among them, and in which functions.
 
 use pagetoll_bill::profile::{Events, Function, Part, Profile};
 use pagetoll_bill::{Bill, Row};
 
-use crate::document::Section;
+use crate::document::{Calls, Section};
 use crate::figure;
-use crate::format::Detail;
+use crate::subject::Detail;
 use crate::table::{Column, NONE, Table};
 
 /// Functions that are shown of a row: those that took most.
@@ -53,7 +51,11 @@ pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
         let functions = functions_of(one, detail);
         if detail == Detail::Page {
             let title = format!("Who called what: {}", one.row.key);
-            sections.push(Section::calls(title, calls::frames(&one.profile.calls)).folded());
+            let calls = Calls {
+                unit: unit.clone(),
+                functions: one.profile.calls.clone(),
+            };
+            sections.push(Section::calls(title, calls).folded());
             sections.push(
                 Section::table(format!("Functions: {}, {unit}", one.row.key), functions).folded(),
             );

@@ -1,12 +1,12 @@
-//! What exactly was run, and how to run it again.
+//! Provenance: what exactly was run, and how to run it again.
 
 use pagetoll_bill::{Bill, Inputs};
 
 use crate::document::{Fact, Section};
-use crate::format::Detail;
+use crate::subject::Detail;
 use crate::table::{Column, Table};
 
-/// When, by what, with what, and the command to repeat it.
+/// The time, the program, its inputs, and the command to repeat it.
 pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
     let made = &bill.provenance;
     let mut facts = Vec::new();
@@ -24,7 +24,11 @@ pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
     }));
     let mut sections = vec![Section::facts("Provenance", facts)];
     match detail {
-        Detail::Short => sections.push(packages_in_short(&made.inputs)),
+        Detail::Short => {
+            let packages = made.inputs.packages.iter();
+            let facts = packages.map(|one| Fact::new(one.name.clone(), one.version.clone()));
+            sections.push(Section::facts("Packages", facts.collect()));
+        }
         Detail::Full | Detail::Page => sections.extend([
             packages(&made.inputs),
             images(&made.inputs),
@@ -33,12 +37,6 @@ pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
     }
     sections.push(Section::lines("To repeat it", vec![made.command.clone()]));
     sections
-}
-
-fn packages_in_short(inputs: &Inputs) -> Section {
-    let packages = inputs.packages.iter();
-    let facts = packages.map(|package| Fact::new(package.name.clone(), package.version.clone()));
-    Section::facts("Packages", facts.collect())
 }
 
 fn packages(inputs: &Inputs) -> Section {

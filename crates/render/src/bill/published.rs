@@ -1,18 +1,19 @@
 //! Modelled rates beside those that others published.
 
-use pagetoll_bill::cost::published::error_of;
 use pagetoll_bill::row::PublishedRate;
+use pagetoll_bill::row::error_of;
 use pagetoll_bill::{Bill, Row};
 
 use super::axes;
-use super::rates::{interval, pages_per_second};
+use super::rates::interval;
+use super::rows::pages_per_second;
 use crate::document::Section;
 use crate::figure;
 use crate::table::{Column, NONE, Table};
 
 /// Each row that others published something of.
 pub(super) fn section(bill: &Bill) -> Section {
-    let all = bill.rows.iter().filter_map(Pair::of).collect::<Vec<_>>();
+    let all = bill.rows.iter().filter_map(Pair::new).collect::<Vec<_>>();
     let title = "Beside what was published, thousand pages in a second";
     Section::table(title, table(&all))
 }
@@ -25,7 +26,7 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    fn of(row: &'a Row) -> Option<Self> {
+    fn new(row: &'a Row) -> Option<Self> {
         Some(Self {
             row,
             modelled: pages_per_second(row)?,

@@ -1,51 +1,43 @@
-//! How many pages a second each mechanism populates.
+//! Rates: pages that each mechanism populates in a second.
 
 use pagetoll_bill::row::{Interval, Rate};
 use pagetoll_bill::{Bill, Role, Row};
 
-use super::{axes, gain, gain_title, has_rates, is_own, published, selftest};
+use super::axes;
+use super::gain::{self, Gains};
+use super::rows::{self, pages_per_second};
 use crate::document::Section;
 use crate::figure;
 use crate::table::{Column, NONE, Table};
 
-/// The rates, beside those that others published, and beside the kernel's own test.
-pub(super) fn sections(bill: &Bill) -> Vec<Section> {
-    if !has_rates(bill) {
-        return Vec::new();
-    }
-    vec![
-        Section::table(
-            "Pages populated in a second, all vCPUs together",
-            table(bill),
-        ),
-        published::section(bill),
-        selftest::section(bill),
-    ]
+/// The rates of pagetoll's own rows. Nothing where no row has one.
+pub(super) fn section(bill: &Bill) -> Section {
+    let own = bill.rows.iter().filter(|row| rows::is_own(row));
+    let billed = own.filter(|row| row.figures().is_some() && rows::has_rates(bill));
+    let gains = Gains::new(bill, billed.collect());
+    let title = "Pages populated in a second, all vCPUs together";
+    Section::table(title, table(&gains))
 }
 
-fn table(bill: &Bill) -> Table {
-    let rows: Vec<&Row> = bill.rows.iter().filter(|row| is_own(row)).collect();
+fn table(gains: &Gains<'_>) -> Table {
     let mut table = Table::default();
-    let cell = |row: &&Row| match row.why_unavailable() {
-        Some(reason) => table.unavailable(reason),
-        None => rate(row),
-    };
-    let rates: Vec<_> = rows.iter().map(cell).collect();
-    axes::label_with_roles(&mut table, &rows);
-    table.column(Column::right("pages/s"), rates);
-    table.each(&rows, Column::right("90 % of samples").rank(2), |row| {
+    let rows = &gains.rows;
+    axes::label_with_roles(&mut table, rows);
+    table.each(rows, Column::right("pages/s"), |row| rate(row));
+    table.each(rows, Column::right("90 % of samples").rank(2), |row| {
         interval(row, |rate| figure::fixed(rate, 0))
     });
     let ceiling = Column::right("of populated").rank(4);
-    table.each(&rows, ceiling, |row| share_of_ceiling(&rows, row));
-    let gains = Column::right(gain_title(&rows)).rank(6);
-    table.each(&rows, gains, |row| gain(&rows, row));
+    table.each(rows, ceiling, |row| share_of_ceiling(rows, row));
+    table.each(rows, Column::right(gains.title()).rank(6), |row| {
+        gains.cell(row)
+    });
+    if gains.has_batches() {
+        table.each(rows, Column::right("gain of batch").rank(5), |row| {
+            gain::text(gains.batch(row))
+        });
+    }
     table
-}
-
-/// All pages in a second, the mean over the runs.
-pub(super) fn pages_per_second(row: &Row) -> Option<f64> {
-    Some(row.figures()?.rate?.pages_per_second)
 }
 
 pub(super) fn rate(row: &Row) -> String {
@@ -59,7 +51,7 @@ pub(super) fn rate(row: &Row) -> String {
     }
 }
 
-/// Where 90 % of the samples' rates lie.
+/// The interval of 90 % of the samples' rates.
 pub(super) fn interval(row: &Row, written: impl Fn(f64) -> String) -> String {
     row.interval_of_rates().map_or_else(
         || NONE.to_owned(),
@@ -67,7 +59,7 @@ pub(super) fn interval(row: &Row, written: impl Fn(f64) -> String) -> String {
     )
 }
 
-/// Of what touching pages that are there costs.
+/// The rate as a share of that of touching pages that are there.
 fn share_of_ceiling(rows: &[&Row], row: &Row) -> String {
     let is_ceiling =
         |other: &&&Row| other.role() == Role::Baseline && other.key.does_the_work_of(&row.key);

@@ -3,15 +3,16 @@
 use pagetoll_bill::row::RowKey;
 use pagetoll_bill::{Bill, Operation, Row};
 
-use super::rates::{pages_per_second, rate};
-use super::{axes, is_own};
+use super::gain::{self, Gains};
+use super::rates::rate;
+use super::{axes, rows};
 use crate::document::Section;
-use crate::figure;
 use crate::table::{Column, NONE, Table};
 
 /// Each row of the kernel's own test, and pagetoll's of the same order.
 pub(super) fn section(bill: &Bill) -> Section {
-    let rows = bill.rows.iter().filter(|row| !is_own(row));
+    let rows = bill.rows.iter();
+    let rows = rows.filter(|row| !rows::is_own(row) && row.figures().is_some());
     let title = "Beside the kernel's own demand_paging_test, pages in a second";
     Section::table(title, table(bill, &rows.collect::<Vec<_>>()))
 }
@@ -25,16 +26,12 @@ fn table(bill: &Bill, rows: &[&Row]) -> Table {
         })
     };
     let of_own = |row: &&Row| own(row).map_or_else(|| NONE.to_owned(), rate);
-    let theirs = |row: &&Row| pages_per_second(row);
+    let gains = Gains::new(bill, rows.to_vec());
     axes::label(&mut table, rows);
     table.each(rows, Column::right("pagetoll"), of_own);
     table.each(rows, Column::right("selftest"), |row| rate(row));
     table.each(rows, Column::right("gain over it").rank(4), |row| {
-        figure::both(
-            theirs(row),
-            own(row).and_then(pages_per_second),
-            figure::gain,
-        )
+        gain::text(own(row).and_then(|own| gains.between(own, row)))
     });
     table
 }

@@ -1,25 +1,26 @@
-//! What mapping memory for DMA costs: a line for each shape, a column for each kernel or mechanism.
+//! Costs of mapping memory for DMA: a line for each shape, a column for each kernel or mechanism.
 
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::{Folio, Layout, RowKey};
 use pagetoll_bill::{Bill, Mechanism, Method, Operation, Role, Row, Toll};
 
-use super::in_order;
+use super::gain::{self, Gains};
 use crate::document::Section;
 use crate::figure;
-use crate::format::Detail;
+use crate::subject::Detail;
 use crate::table::{Column, NONE, Table};
+use crate::unique::unique;
 
 /// The tables of rows that have a shape of memory.
 pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
     let rows: Vec<&Row> = shaped(bill).collect();
     let unit = figure::unit_per_item(bill);
-    let operations = in_order(rows.iter().map(|row| row.key.operation));
+    let operations = unique(rows.iter().map(|row| row.key.operation));
     let mut sections: Vec<_> = operations
         .iter()
         .map(|operation| {
             let title = format!("{operation}, {unit}");
-            Section::table(title, Costs::of(bill, *operation).table())
+            Section::table(title, Costs::new(bill, *operation).table())
         })
         .collect();
     sections.push(Section::table("Physical memory", layouts(&rows)));
@@ -28,8 +29,10 @@ pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
     sections
 }
 
+/// Rows with figures.
 fn shaped(bill: &Bill) -> impl Iterator<Item = &Row> {
-    bill.rows.iter().filter(|row| row.key.folio.is_some())
+    let rows = bill.rows.iter();
+    rows.filter(|row| row.key.folio.is_some() && row.figures().is_some())
 }
 
 /// The kernel where there is one, and the mechanism where it is not the kernel's own.
@@ -49,7 +52,7 @@ struct Costs<'a> {
 }
 
 impl<'a> Costs<'a> {
-    fn of(bill: &'a Bill, operation: Operation) -> Self {
+    fn new(bill: &'a Bill, operation: Operation) -> Self {
         let rows = shaped(bill).filter(|row| row.key.operation == operation);
         let columns = rows.map(|row| RowKey {
             folio: None,
@@ -58,7 +61,7 @@ impl<'a> Costs<'a> {
         Self {
             bill,
             operation,
-            columns: in_order(columns),
+            columns: unique(columns),
         }
     }
 
@@ -80,36 +83,30 @@ impl<'a> Costs<'a> {
 
     fn table(&self) -> Table {
         let rows = shaped(self.bill).filter(|row| row.key.operation == self.operation);
-        let folios = in_order(rows.filter_map(|row| row.key.folio));
+        let folios = unique(rows.filter_map(|row| row.key.folio));
         let mut table = Table::default();
         table.each(&folios, Column::left("folio"), ToString::to_string);
+        let gains = Gains::new(self.bill, Vec::new());
         let middle = 1..self.columns.len().saturating_sub(1);
         for (index, key) in self.columns.iter().enumerate() {
             let row = |folio: &Folio| self.find(index, *folio);
-            let costs: Vec<_> = folios
-                .iter()
-                .map(|folio| cost(row(folio), &mut table))
-                .collect();
+            let cost = |row: Option<&Row>| row.map_or_else(|| NONE.to_owned(), figure::cost_of);
             let mut column = Column::right(name(key));
             if middle.contains(&index) {
                 column = column.rank(2);
             }
-            table.column(column, costs);
+            table.each(&folios, column, |folio| cost(row(folio)));
             let Some(reference) = self.reference(index) else {
                 continue;
             };
             let title = format!("gain over {}", name(&self.columns[reference]));
             table.each(&folios, Column::right(title).rank(1), |folio| {
-                let of_reference = self.find(reference, *folio).and_then(Row::cost);
-                figure::both(row(folio).and_then(Row::cost), of_reference, figure::gain)
+                let both = row(folio).zip(self.find(reference, *folio));
+                gain::text(both.and_then(|(row, reference)| gains.between(row, reference)))
             });
         }
         table
     }
-}
-
-fn cost(row: Option<&Row>, table: &mut Table) -> String {
-    row.map_or_else(|| NONE.to_owned(), |row| figure::cost_of(row, table))
 }
 
 /// Each shape of each kernel once.
@@ -120,7 +117,7 @@ fn layouts(rows: &[&Row]) -> Table {
         kernel: row.key.kernel.clone(),
         ..RowKey::new(Operation::Map, Pin::Kernel, row.key.system)
     };
-    let places = in_order(with_layout.clone().map(|row| place(row)));
+    let places = unique(with_layout.clone().map(|row| place(row)));
     let first = |key: &RowKey| with_layout.clone().find(|row| place(row) == *key);
     let rows: Vec<&Row> = places.iter().filter_map(first).copied().collect();
     let mut table = Table::default();

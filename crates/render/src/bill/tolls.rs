@@ -1,38 +1,39 @@
-//! What a page pays for, item by item: a column for each toll, or, where there are many, the largest of each row.
+//! Tolls of a page, item by item: a column for each, or, where there are many, the largest of each row.
 
+mod bars;
 mod shares;
 
-use pagetoll_bill::{Bill, Role, Row, Toll};
+use pagetoll_bill::{Bill, Row, Toll};
 
-use super::{axes, has_rates, in_order, is_own, unit};
-use crate::document::{Bar, Bars, Section};
+use super::{axes, rows};
+use crate::document::Section;
 use crate::figure;
-use crate::format::Detail;
+use crate::subject::Detail;
 use crate::table::{Column, NONE, Table};
+use crate::unique::unique;
+
+pub(super) use bars::section as bars;
 
 /// More tolls than this are no columns of a table.
 const MOST_COLUMNS: usize = 10;
 
-/// More bars than this are not looked at.
-const MOST_BARS: usize = 40;
+/// Joins the names of tolls that a measurement could not tell apart: `touch+deliver-and-wake`.
+const JOINT: char = '+';
 
 /// The items of each row. Those of user space are in its own table, without Xen and what Xen adds; those of memory
 /// shapes too.
 pub(super) fn section(bill: &Bill, detail: Detail) -> Section {
-    let itemised: Vec<&Row> = bill
-        .rows
-        .iter()
-        .filter(|row| is_itemised(bill, row))
-        .collect();
+    let itemised = rows::itemised(bill);
     let of_detail = |row: &&&Row| detail != Detail::Short || is_telling(row, &itemised);
     let rows: Vec<&Row> = itemised.iter().filter(of_detail).copied().collect();
     let shown = if rows.len() < itemised.len() {
-        " at a middle and the largest batch"
+        " at the smallest, a middle and the largest batch"
     } else {
         ""
     };
-    let unit = unit(bill);
-    let names = by_name(&rows);
+    let unit = rows::unit(bill);
+    let tolls = rows.iter().flat_map(|row| row.tolls());
+    let names = unique(tolls.flat_map(|toll| toll.name.split(JOINT)));
     if names.len() > MOST_COLUMNS {
         let title = format!("Where a page's cost goes{shown}, {unit}");
         Section::table(title, shares::table(&rows))
@@ -42,67 +43,7 @@ pub(super) fn section(bill: &Bill, detail: Detail) -> Section {
     }
 }
 
-/// The same, drawn.
-pub(super) fn bars(bill: &Bill) -> Section {
-    let rows = bill.rows.iter().filter(|row| is_itemised(bill, row));
-    let rows: Vec<&Row> = rows.take(MOST_BARS).collect();
-    let names = by_name(&rows);
-    let amount = |row: &Row, name: &str| {
-        let tolls = row.tolls().iter().filter(|toll| toll.name == name);
-        tolls.map(Toll::cost_per_page).sum()
-    };
-    let labels = labels(&rows);
-    let bars = rows.iter().zip(labels).map(|(row, label)| Bar {
-        label,
-        amounts: names.iter().map(|name| amount(row, name)).collect(),
-    });
-    let bars = Bars {
-        unit: unit(bill),
-        parts: names.iter().map(|name| (*name).to_owned()).collect(),
-        rows: bars.collect(),
-    };
-    Section::bars("What a page pays for", bars)
-}
-
-/// A row's mechanism, and what else tells it from the others.
-fn labels(rows: &[&Row]) -> Vec<String> {
-    let mut table = Table::default();
-    axes::label(&mut table, rows);
-    let titles: Vec<&str> = table
-        .columns
-        .iter()
-        .map(|column| column.title.as_str())
-        .collect();
-    let label = |cells: &Vec<String>| {
-        let named = cells.iter().zip(&titles).enumerate();
-        let named = named.filter(|(_, (cell, _))| *cell != NONE);
-        let words = named.map(
-            |(index, (cell, title))| match (index, cell.parse::<f64>()) {
-                (0, _) | (_, Err(_)) => cell.clone(),
-                (_, Ok(_)) => format!("{title} {cell}"),
-            },
-        );
-        words.collect::<Vec<_>>().join(", ")
-    };
-    table.rows.iter().map(label).collect()
-}
-
-fn is_itemised(bill: &Bill, row: &Row) -> bool {
-    let of_mechanism = match row.role() {
-        Role::Before | Role::After | Role::Alternative => true,
-        // A rate's ceiling is what touching a page costs, which is an item of the others.
-        Role::Baseline => has_rates(bill),
-        Role::Observed => false,
-    };
-    of_mechanism && row.key.folio.is_none() && is_own(row) && !row.tolls().is_empty()
-}
-
-fn by_name<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
-    let tolls = rows.iter().flat_map(|row| row.tolls());
-    in_order(tolls.map(|toll| toll.name.as_str()))
-}
-
-/// Whether the row is its mechanism's at a middle or the largest batch, of three or more.
+/// True of a mechanism's rows at the smallest, a middle and the largest batch.
 fn is_telling(row: &Row, rows: &[&Row]) -> bool {
     let at_any_batch = row.key.clone().at_batch(1);
     let same = rows
@@ -111,39 +52,94 @@ fn is_telling(row: &Row, rows: &[&Row]) -> bool {
     let mut batches: Vec<u32> = same.map(|other| other.key.batch).collect();
     batches.sort_unstable();
     let middle = batches.get(batches.len() / 2);
-    batches.len() < 3 || middle == Some(&row.key.batch) || batches.last() == Some(&row.key.batch)
+    let told = [batches.first(), middle, batches.last()];
+    told.contains(&Some(&row.key.batch))
 }
 
+/// A column for each of `names`, the same for all rows.
 fn table(rows: &[&Row], names: &[&str]) -> Table {
     let mut table = Table::default();
     axes::label(&mut table, rows);
+    let mut notes = Vec::new();
     for name in names {
         let column = Column::right(*name).rank(rank(rows, names, name));
-        table.each(rows, column, |row| item(row, name));
+        let cells: Vec<_> = rows.iter().map(|row| item(row, name, &mut notes)).collect();
+        table.column(column, cells);
     }
     // Two tolls say more than their sum, which is the row's cost.
     let rank = u8::try_from(names.len().saturating_sub(2)).unwrap_or(u8::MAX);
     let sum = |row: &&Row| figure::cost(Toll::sum(row.tolls()));
     table.each(rows, Column::right("sum").rank(rank), sum);
+    for (index, other) in notes.iter().enumerate() {
+        table.footnote(format!(
+            "({}) in {other}: the runs do not tell the two apart",
+            index + 1
+        ));
+    }
     table
 }
 
 /// Tolls are left out from the smallest on.
 fn rank(rows: &[&Row], names: &[&str], name: &str) -> u8 {
     let most = |name: &str| {
-        let tolls = rows.iter().flat_map(|row| row.tolls());
-        let tolls = tolls.filter(|toll| toll.name == name);
-        tolls.map(Toll::cost_per_page).fold(0.0, f64::max)
+        let costs = rows.iter().filter_map(|row| cost(row, name));
+        costs.fold(0.0, f64::max)
     };
     let smaller = names.iter().filter(|other| most(other) < most(name));
     u8::try_from(smaller.count()).unwrap_or(u8::MAX)
 }
 
-fn item(row: &Row, name: &str) -> String {
-    let tolls = row.tolls().iter().filter(|toll| toll.name == name);
-    let costs: Vec<f64> = tolls.map(Toll::cost_per_page).collect();
-    if costs.is_empty() {
-        return NONE.to_owned();
+/// The cost of a toll, or of the joint one that ends with it.
+fn cost(row: &Row, name: &str) -> Option<f64> {
+    let last = |toll: &&Toll| toll.name.rsplit(JOINT).next() == Some(name);
+    let costs = row.tolls().iter().filter(last).map(Toll::cost_per_page);
+    costs.reduce(|sum, cost| sum + cost)
+}
+
+/// The cell of a toll; where it is part of a joint one, a reference to the note that says of which.
+fn item<'a>(row: &'a Row, name: &str, notes: &mut Vec<&'a str>) -> String {
+    if let Some(cost) = cost(row, name) {
+        return figure::cost(cost);
     }
-    figure::cost(costs.iter().sum())
+    let mut joint = row.tolls().iter().map(|toll| toll.name.as_str());
+    let joint = joint.find(|toll| toll.split(JOINT).any(|part| part == name));
+    let Some(last) = joint.and_then(|toll| toll.rsplit(JOINT).next()) else {
+        return NONE.to_owned();
+    };
+    let known = notes.iter().position(|note| *note == last);
+    let index = known.unwrap_or_else(|| {
+        notes.push(last);
+        notes.len() - 1
+    });
+    format!("({})", index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use pagetoll_bill::route::Demand;
+    use pagetoll_bill::{Figures, Operation, RowKey, System};
+
+    use super::*;
+
+    fn row(method: Demand, tolls: &[(&str, f64)]) -> Row {
+        let key = RowKey::new(Operation::PageIn, method, System::KvmGuest);
+        let tolls = tolls.iter().map(|(name, cost)| Toll::once(*name, *cost));
+        let figures = Figures::of_tolls(tolls.collect());
+        crate::tests::row(key, figures)
+    }
+
+    #[test]
+    fn tolls_that_were_not_told_apart_have_no_column_of_their_own() {
+        let apart = row(Demand::Uffd, &[("touch", 10.0), ("deliver-and-wake", 90.0)]);
+        let joint = row(Demand::Kernel, &[("touch+deliver-and-wake", 70.0)]);
+        let exit = row(Demand::Exit, &[("touch+exit-and-enter", 60.0)]);
+        let names = ["touch", "deliver-and-wake", "exit-and-enter"];
+        let table = table(&[&apart, &joint, &exit], &names);
+        let titles: Vec<_> = table.columns.iter().map(|one| one.title.as_str()).collect();
+        assert_eq!(titles[1..], [names.as_slice(), &["sum"]].concat());
+        assert_eq!(table.rows[0][1..], ["10.0", "90.0", "-", "100.0"]);
+        assert_eq!(table.rows[1][1..], ["(1)", "70.0", "-", "70.0"]);
+        assert_eq!(table.rows[2][1..], ["(2)", "-", "60.0", "60.0"]);
+        assert!(table.footnotes[1].starts_with("(2) in exit-and-enter"));
+    }
 }

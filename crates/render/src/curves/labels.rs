@@ -1,8 +1,8 @@
-//! What curves and places are called: by what tells them apart.
+//! Names of curves and places, by what tells them apart.
 
-use pagetoll_bill::curves::{Axis, Chart, Curve, Place};
+use pagetoll_compare::curves::{Axis, Chart, Curve, Place};
 
-use crate::bill::in_order;
+use crate::unique::unique;
 
 /// Parts of a time in RFC 3339.
 const DAY: &str = "2026-01-01";
@@ -22,7 +22,7 @@ pub(super) fn labels(curves: &[&Curve]) -> Vec<String> {
     curves.iter().map(label).collect()
 }
 
-/// What the rows of a curve are called, and where others of the chart are called so, what tells it from them.
+/// The name of a curve's rows, and where others of the chart have the same, what tells it from them.
 pub(super) fn row(chart: &Chart, curve: &Curve) -> String {
     let namesakes = chart.curves.iter().filter(|other| other.key == curve.key);
     let differ = differing(&namesakes.collect::<Vec<_>>());
@@ -39,12 +39,12 @@ fn with_traits(name: String, curve: &Curve, wanted: &[String]) -> String {
 /// The names of the traits in which the curves differ.
 pub(super) fn differing(curves: &[&Curve]) -> Vec<String> {
     let all: Vec<Vec<Trait>> = curves.iter().map(|curve| traits(curve)).collect();
-    let names = in_order(all.iter().flatten().map(|one| one.name.clone()));
+    let names = unique(all.iter().flatten().map(|one| one.name.clone()));
     let varies = |name: &String| {
         let values = all
             .iter()
             .map(|traits| traits.iter().find(|one| one.name == *name));
-        in_order(values).len() > 1
+        unique(values).len() > 1
     };
     names.into_iter().filter(varies).collect()
 }
@@ -67,8 +67,22 @@ pub(super) fn traits(curve: &Curve) -> Vec<Trait> {
     let setting = curve
         .setting
         .iter()
-        .map(|(name, value)| Trait::new(name, value.clone()));
+        .filter_map(|(name, value)| Some(Trait::new(without_kernel(name, curve)?, value.clone())));
     own.chain(setting).collect()
+}
+
+/// The name of a part of the stack without the kernel that a bill of several says it is of, `linux (debian:6.17)`; nothing
+/// of another kernel than the curve's.
+fn without_kernel<'a>(name: &'a str, curve: &Curve) -> Option<&'a str> {
+    let Some((part, kernel)) = name.split_once(" (") else {
+        return Some(name);
+    };
+    let kernel = kernel.strip_suffix(')');
+    match &curve.key.kernel {
+        Some(own) if kernel == Some(own) => Some(part),
+        Some(_) => None,
+        None => Some(name),
+    }
 }
 
 impl Trait {
@@ -104,7 +118,7 @@ pub(super) fn named(axis: Axis, places: &[&Place]) -> Vec<String> {
         let short: Vec<String> = short
             .map(|name| name.collect::<String>().replace('T', " "))
             .collect();
-        if in_order(short.iter()).len() == places.len() {
+        if unique(short.iter()).len() == places.len() {
             return short;
         }
     }

@@ -1,6 +1,6 @@
 //! A curve in a cell: a block for each place, as high as its value between the curve's least and its most.
 
-use pagetoll_bill::curves::{Curve, Place};
+use pagetoll_compare::curves::{Curve, Place};
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 

@@ -1,17 +1,17 @@
 //! Charts with no more curves than eyes can tell apart.
 
-use pagetoll_bill::curves::{Chart, Curve};
+use pagetoll_compare::curves::{Chart, Curve};
 
 use super::labels::{Trait, differing, traits};
-use crate::bill::in_order;
+use crate::unique::unique;
 
-/// As there are colours.
+/// The number of colours.
 const MOST: usize = 8;
 
 /// Some of a chart's curves.
 pub(super) struct Part<'a> {
     pub(super) chart: &'a Chart,
-    /// What its curves have in common, where they are not all.
+    /// The trait that its curves share, where they are not all.
     pub(super) of: Option<String>,
     pub(super) curves: Vec<&'a Curve>,
 }
@@ -52,7 +52,7 @@ fn split<'a>(chart: &'a Chart, of: Option<String>, curves: Vec<&'a Curve>) -> Ve
 }
 
 fn values(curves: &[&Curve], name: &str) -> Vec<Option<String>> {
-    in_order(curves.iter().map(|curve| value_of(curve, name)))
+    unique(curves.iter().map(|curve| value_of(curve, name)))
 }
 
 fn value_of(curve: &Curve, name: &str) -> Option<String> {
@@ -60,7 +60,7 @@ fn value_of(curve: &Curve, name: &str) -> Option<String> {
     traits.find(|one| one.name == name).map(|one| one.value)
 }
 
-/// As few parts as possible, of about as many curves each.
+/// The fewest parts possible, of about as many curves each.
 fn in_chunks<'a>(chart: &'a Chart, of: Option<&str>, curves: &[&'a Curve]) -> Vec<Part<'a>> {
     let all = curves.len().div_ceil(MOST);
     let chunks = curves.chunks(curves.len().div_ceil(all));

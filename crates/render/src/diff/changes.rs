@@ -1,12 +1,12 @@
 //! Rows before and after, those that moved most first.
 
-use pagetoll_bill::diff::{Change, Diff, Verdict};
+use pagetoll_compare::diff::{Change, Diff, Verdict};
 
-use crate::document::{Bar, Bars};
+use crate::document::{Bar, Bars, Length};
 use crate::figure;
 use crate::table::{Column, NONE, Table};
 
-/// How much costs moved: a line for each verdict of rows that did.
+/// Changes of cost: a line for each verdict of rows that moved.
 pub(super) fn summary(diff: &Diff) -> Table {
     let verdicts = [Verdict::Regressed, Verdict::Improved];
     let moved: Vec<_> = verdicts
@@ -58,7 +58,7 @@ fn percent(share: Option<f64>) -> String {
 /// Bars that a page shows: of the rows that moved most.
 const MOST_BARS: usize = 24;
 
-/// By how many percent costs moved.
+/// Changes of cost in percent.
 pub(super) fn bars(diff: &Diff) -> Bars {
     let mut moved: Vec<_> = [Verdict::Regressed, Verdict::Improved]
         .into_iter()
@@ -70,11 +70,14 @@ pub(super) fn bars(diff: &Diff) -> Bars {
         let percent = 100.0 * change.share();
         Bar {
             label: change.key.to_string(),
-            amounts: vec![(-percent).max(0.0), percent.max(0.0)],
+            sum: figure::signed(percent, 1) + " %",
+            amounts: vec![percent.min(0.0), percent.max(0.0)],
+            deviation: None,
         }
     };
     Bars {
-        unit: "percent".to_owned(),
+        unit: "percent of the old cost".to_owned(),
+        length: Length::Signed,
         parts: ["costs less", "costs more"].map(str::to_owned).to_vec(),
         rows: moved.iter().take(MOST_BARS).map(bar).collect(),
     }

@@ -1,23 +1,23 @@
-//! What fails a gate, and what `--allow-missing` accepts.
+//! Findings: what fails a gate, and what `--allow-missing` accepts.
 
-use pagetoll_bill::diff::{Diff, Finding, Missing};
+use pagetoll_compare::diff::{Diff, Finding, MissingRows};
 
 use crate::document::Section;
 use crate::table::{Column, Table};
 
-/// What fails the gate.
-pub(super) fn refused(diff: &Diff, missing: Missing) -> Section {
+/// The findings that fail the gate.
+pub(super) fn refused(diff: &Diff, missing: MissingRows) -> Section {
     let findings = diff.failures(missing);
     Section::table("What fails a gate", table(findings))
 }
 
-/// What would fail it if nothing were allowed to be missing.
-pub(super) fn accepted(diff: &Diff, missing: Missing) -> Section {
+/// The findings that would fail it if nothing were allowed to be missing.
+pub(super) fn accepted(diff: &Diff, missing: MissingRows) -> Section {
     let of_missing = diff
         .findings
         .iter()
         .filter(|finding| finding.kind.is_missing());
-    let accepted = of_missing.filter(|_| missing == Missing::Allowed);
+    let accepted = of_missing.filter(|_| missing == MissingRows::Allowed);
     Section::table("Missing, accepted by --allow-missing", table(accepted))
 }
 

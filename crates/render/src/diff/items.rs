@@ -1,15 +1,15 @@
 //! Tolls and crossings of a row that changed.
 
-use pagetoll_bill::crossing::{is_hypercall, is_trap};
-use pagetoll_bill::diff::{Change, Diff, PerPage, Verdict};
+use pagetoll_bill::crossing::is_trap;
 use pagetoll_bill::{System, row::RowKey};
+use pagetoll_compare::diff::{Change, Diff, PerPage, Verdict};
 
 use crate::figure;
 use crate::table::{Column, Table};
 
 /// Items that are shown of a row: those that changed most.
 const MOST: usize = 5;
-/// Of counts that are shown with four decimals.
+/// The least difference of counts that are shown with four decimals.
 const LEAST_CROSSINGS: f64 = 5e-5;
 
 /// The tolls of rows that regressed or improved. Where a row has one toll, that is its cost again; there the kinds of
@@ -38,7 +38,7 @@ pub(super) fn tolls(diff: &Diff) -> Table {
 }
 
 /// The functions of rows that regressed or improved.
-pub(super) fn functions(diff: &Diff) -> Table {
+pub(crate) fn functions(diff: &Diff) -> Table {
     let mut table = items();
     for change in diff.changes.iter().filter(has_moved_cost) {
         let differs = |one: &&PerPage| figure::cost(one.difference()) != figure::cost(0.0);
@@ -65,24 +65,37 @@ pub(super) fn crossings(diff: &Diff) -> Table {
 }
 
 fn sums(change: &Change) -> Vec<PerPage> {
+    let Some(all) = &change.crossings_per_page else {
+        return Vec::new();
+    };
     match change.key.system {
         System::XenPvDom0 | System::XenPvDomU | System::XenPv32Dom0 | System::Native => {
-            vec![
-                sum("traps", change, is_trap),
-                sum("hypercalls", change, is_hypercall),
-            ]
+            let traps = traps(change);
+            let hypercalls = hypercalls(all, &traps);
+            vec![traps, hypercalls]
         }
-        System::KvmGuest => change.crossings_per_page.iter().cloned().collect(),
+        System::KvmGuest => vec![all.clone()],
     }
 }
 
-fn sum(name: &str, change: &Change, wanted: fn(&str) -> bool) -> PerPage {
-    let kinds = || change.crossings.iter().filter(|kind| wanted(&kind.name));
-    let of = |side: fn(&PerPage) -> Option<f64>| Some(kinds().filter_map(side).sum());
+fn traps(change: &Change) -> PerPage {
+    let traps = || change.crossings.iter().filter(|kind| is_trap(&kind.name));
+    let sum = |side: fn(&PerPage) -> Option<f64>| Some(traps().filter_map(side).sum());
     PerPage {
-        name: name.to_owned(),
-        old: of(|kind| kind.old),
-        new: of(|kind| kind.new),
+        name: "traps".to_owned(),
+        old: sum(|kind| kind.old),
+        new: sum(|kind| kind.new),
+    }
+}
+
+/// Crossings that are no traps, as a bill has them. The sum of the kinds is more: a hypercall that Xen preempted is among
+/// them once for each time that it was entered.
+fn hypercalls(all: &PerPage, traps: &PerPage) -> PerPage {
+    let less = |all: Option<f64>, traps: Option<f64>| Some(all? - traps?);
+    PerPage {
+        name: "hypercalls".to_owned(),
+        old: less(all.old, traps.old),
+        new: less(all.new, traps.new),
     }
 }
 

@@ -1,8 +1,10 @@
 //! Comparisons of the sample with what became of it.
 
-use pagetoll_bill::diff::{Diff, Missing};
 use pagetoll_bill::route::Unmap;
-use pagetoll_bill::{Bill, Check, Figures, Operation, Row, RowKey, System, Toll, Unavailable};
+use pagetoll_bill::{
+    Bill, Check, Crossings, Figures, Operation, Row, RowKey, System, Toll, Unavailable,
+};
+use pagetoll_compare::diff::{Diff, MissingRows};
 
 use super::{golden, samples};
 use crate::{Format, RenderError, Width};
@@ -35,14 +37,14 @@ fn add(figures: &mut Figures, toll: &str, cost: f64) {
     figures.cost_per_page = Toll::sum(&figures.tolls);
 }
 
-fn written(new: &Bill, missing: Missing, format: Format, width: Width) -> String {
+fn written(new: &Bill, missing: MissingRows, format: Format, width: Width) -> String {
     let old = base();
-    let diff = Diff::of(&old, new, 0.005).unwrap();
+    let diff = Diff::new(&old, new, 0.005).unwrap();
     crate::diff(&old, new, &diff, missing, format, width).unwrap()
 }
 
 fn text(new: &Bill) -> String {
-    written(new, Missing::Refused, Format::Text, Width::Unlimited)
+    written(new, MissingRows::Refused, Format::Text, Width::Unlimited)
 }
 
 fn improved() -> Bill {
@@ -71,7 +73,7 @@ fn regressed() -> Bill {
     bill
 }
 
-/// The same costs, but bits are lost, and the hypervisor is entered for every page.
+/// A bill of the base's costs in which bits are lost, and the hypervisor is entered for every page.
 fn unsafe_now() -> Bill {
     let mut bill = base();
     let lost = row(&mut bill, Unmap::PreserveAd, 512);
@@ -103,7 +105,7 @@ fn every_verdict_has_a_golden_text() {
 
 #[test]
 fn a_regression_has_a_golden_text_in_60_columns_and_as_markdown() {
-    let written = |format, width| written(&regressed(), Missing::Refused, format, width);
+    let written = |format, width| written(&regressed(), MissingRows::Refused, format, width);
     let text = written(Format::Text, Width::Columns(60));
     assert!(
         text.lines().all(|line| line.chars().count() <= 60),
@@ -115,7 +117,12 @@ fn a_regression_has_a_golden_text_in_60_columns_and_as_markdown() {
 
 #[test]
 fn what_is_missing_is_listed_where_it_is_accepted() {
-    let text = written(&missing(), Missing::Allowed, Format::Text, Width::Unlimited);
+    let text = written(
+        &missing(),
+        MissingRows::Allowed,
+        Format::Text,
+        Width::Unlimited,
+    );
     golden("diff-missing-allowed.txt", &text);
 }
 
@@ -131,27 +138,123 @@ fn single(cost: f64, calls: f64) -> Bill {
 }
 
 #[test]
+fn hypercalls_are_those_of_the_report() {
+    let mut new = base();
+    let kinds = [("ptwr", 1.0), ("multicall", 0.75), ("continuation", 0.25)];
+    let crossings = Crossings {
+        per_page: 1.5,
+        by_kind: kinds.map(|(kind, count)| (kind.to_owned(), count)).into(),
+    };
+    assert_eq!(crossings.hypercalls(), 0.5);
+    figures(&mut new, Unmap::Emulate, 1).crossings = Some(crossings);
+    let text = text(&new);
+    let mut lines = text.lines();
+    let line = lines.find(|line| line.contains("emulate") && line.contains("hypercalls"));
+    assert!(line.is_some_and(|line| line.contains("0.5000")), "{text}");
+}
+
+#[test]
 fn a_row_with_one_toll_names_the_kind_of_crossing() {
     let (old, new) = (single(100.0, 1.0), single(300.0, 3.0));
-    let diff = Diff::of(&old, &new, 0.005).unwrap();
-    let missing = Missing::Refused;
+    let diff = Diff::new(&old, &new, 0.005).unwrap();
+    let missing = MissingRows::Refused;
     let text = crate::diff(&old, &new, &diff, missing, Format::Text, Width::Unlimited).unwrap();
     assert!(text.contains("crossing mmu_update"), "{text}");
     assert!(!text.contains("ioctl"), "{text}");
 }
 
 #[test]
+fn a_row_has_as_many_hypercalls_as_in_its_bill() {
+    let mut old = base();
+    let row = old.rows.iter_mut().find(|row| {
+        row.key.operation == Operation::MunmapWritten && row.key.system == System::XenPvDom0
+    });
+    let figures = row.unwrap().figures_mut().unwrap();
+    // A hypercall of 512 pages, which Xen entered twice.
+    let crossings = figures.crossings.as_mut().unwrap();
+    crossings.per_page = 1.0 + 1.0 / 512.0;
+    let kinds = [
+        ("ptwr", 1.0),
+        ("mmu_update", 2.0 / 512.0),
+        ("continuation", 1.0 / 512.0),
+    ];
+    crossings.by_kind = kinds.map(|(kind, count)| (kind.to_owned(), count)).into();
+    let mut new = old.clone();
+    for row in &mut new.rows {
+        if let Some(crossings) = row
+            .figures_mut()
+            .and_then(|figures| figures.crossings.as_mut())
+        {
+            crossings.per_page += 1.0;
+        }
+    }
+    let report = crate::bill(&old, Format::Text, Width::Unlimited).unwrap();
+    let line = |text: &str, has: &str| {
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.contains("munmap-written") && line.contains(has));
+        line.unwrap_or_default().to_owned()
+    };
+    assert!(
+        line(&report, "%").ends_with("1.0000            0.0020"),
+        "{report}"
+    );
+    let diff = Diff::new(&old, &new, 0.005).unwrap();
+    let text = crate::diff(
+        &old,
+        &new,
+        &diff,
+        MissingRows::Refused,
+        Format::Text,
+        Width::Unlimited,
+    );
+    let hypercalls = line(&text.unwrap(), "hypercalls");
+    assert!(
+        hypercalls.contains("  0.0020   1.0020      +1.0000"),
+        "{hypercalls}"
+    );
+}
+
+#[test]
+fn less_is_drawn_to_the_left_and_signed() {
+    let mut new = regressed();
+    add(figures(&mut new, Unmap::Lazy, 32), "per-entry", -100.0);
+    let page = written(&new, MissingRows::Refused, Format::Html, Width::Unlimited);
+    let bar = |label: &str| {
+        let start = page
+            .find(&format!("<div class=\"bar\"><span class=\"label\">{label}"))
+            .unwrap();
+        page[start..].split("</div>").next().unwrap().to_owned()
+    };
+    let (less, more) = (
+        bar("clear lazy, batch 32"),
+        bar("clear preserve-ad, batch 32"),
+    );
+    assert!(
+        less.contains("<span class=\"sum\">-13.7 %</span>"),
+        "{less}"
+    );
+    assert!(
+        less.contains("M500 0v22") && !less.contains("x=\"500.00\""),
+        "{less}"
+    );
+    assert!(
+        more.contains("x=\"500.00\"") && more.contains(">+19."),
+        "{more}"
+    );
+}
+
+#[test]
 fn json_is_the_comparison_and_there_is_no_csv() {
     let new = regressed();
-    let text = written(&new, Missing::Refused, Format::Json, Width::Unlimited);
+    let text = written(&new, MissingRows::Refused, Format::Json, Width::Unlimited);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let diff = Diff::of(&base(), &new, 0.005).unwrap();
+    let diff = Diff::new(&base(), &new, 0.005).unwrap();
     assert_eq!(json, serde_json::to_value(&diff).unwrap());
     let refused = crate::diff(
         &base(),
         &new,
         &diff,
-        Missing::Refused,
+        MissingRows::Refused,
         Format::Csv,
         Width::Unlimited,
     );

@@ -1,8 +1,8 @@
 //! Bills that somebody wrote to deceive: whatever is accepted of them, every form of it is plain.
 
 use pagetoll_bill::Bill;
-use pagetoll_bill::curves::{Axis, Curves, Named};
-use pagetoll_bill::diff::{Diff, Missing};
+use pagetoll_compare::curves::{Axis, Curves, NamedBill};
+use pagetoll_compare::diff::{Diff, MissingRows};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::Value;
@@ -29,7 +29,7 @@ fn forms(
         Err(RenderError::NoPicture) => None,
         written => Some((format, written.unwrap())),
     };
-    Format::of(kind).filter_map(written)
+    Format::for_kind(kind).filter_map(written)
 }
 
 fn of_bill(bill: &Bill) -> impl Iterator<Item = (Format, String)> {
@@ -40,20 +40,20 @@ fn of_bill(bill: &Bill) -> impl Iterator<Item = (Format, String)> {
 
 /// Compared with another and with itself on an older kernel.
 fn of_several(old: &Bill, new: &Bill) -> Vec<(Format, String)> {
-    let (width, missing) = (Width::Unlimited, Missing::Refused);
+    let (width, missing) = (Width::Unlimited, MissingRows::Refused);
     let compared = |(old, new)| {
-        let diff = Diff::of(old, new, 0.005).unwrap();
+        let diff = Diff::new(old, new, 0.005).unwrap();
         forms(Kind::Diff, move |format| {
             crate::diff(old, new, &diff, missing, format, width)
         })
     };
     let mut older = old.clone();
     older.stack.insert("linux".to_owned(), "2.6.32".to_owned());
-    let bills = [&older, new].map(|bill| Named {
+    let bills = [&older, new].map(|bill| NamedBill {
         name: String::new(),
         bill: bill.clone(),
     });
-    let curves = Curves::of(&bills, Some(Axis::Kernel), 0.005);
+    let curves = Curves::new(&bills, Some(Axis::Kernel), 0.005);
     let drawn = curves
         .iter()
         .flat_map(|curves| forms(Kind::Curves, |format| crate::curves(curves, format, width)));
@@ -64,7 +64,7 @@ fn of_several(old: &Bill, new: &Bill) -> Vec<(Format, String)> {
         .collect()
 }
 
-/// Whether a line has a word for what is no number, with or without a prefix of the SI.
+/// True of a line with a word for what is no number, with or without a prefix of the SI.
 fn has_no_number(line: &str) -> bool {
     let words = line.split(|c: char| !c.is_ascii_alphanumeric());
     let mut digits = words.map(|word| word.trim_end_matches(['x', 'k', 'M', 'G']));

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::samples;
 use crate::bill;
 use crate::document::{Body, Document};
-use crate::format::Detail;
+use crate::subject::Detail;
 use crate::{Format, Width, text};
 
 #[test]
@@ -60,7 +60,7 @@ proptest! {
         }
     }
 
-    /// What is not drawn is named below the table.
+    /// A column that is not drawn is named below the table.
     #[test]
     fn every_column_is_drawn_or_named(width in 60..200u16, index in 0..10usize) {
         for section in bill::document(&samples::all()[index], Detail::Short).sections {

@@ -1,4 +1,4 @@
-//! Which columns of a table fit a terminal, and how wide they are.
+//! Columns of a table that fit a terminal, and their widths.
 //!
 //! First cells and titles are broken between words, then columns are left out by their rank, the lowest first and of
 //! equal ones the last; a table says which. Where even the columns that always stay are too wide, words are broken.
@@ -26,16 +26,16 @@ pub(super) struct Shown {
 /// A table that fits.
 pub(super) struct Fit {
     pub(super) columns: Vec<Shown>,
-    /// Which columns are not drawn, in words.
+    /// The columns that are not drawn, in words.
     pub(super) left_out: Option<String>,
 }
 
 impl Fit {
     /// The columns of `table` in lines of `room` characters.
-    pub(super) fn of(table: &Table, room: usize) -> Self {
+    pub(super) fn new(table: &Table, room: usize) -> Self {
         let all = table.columns.iter().enumerate();
         let mut columns: Vec<_> = all
-            .map(|(index, column)| Shown::of(table, column, index))
+            .map(|(index, column)| Shown::new(table, column, index))
             .collect();
         let mut left_out = Vec::new();
         while !set_widths(&mut columns, room) {
@@ -59,7 +59,7 @@ impl Fit {
 }
 
 impl Shown {
-    fn of(table: &Table, column: &Column, index: usize) -> Self {
+    fn new(table: &Table, column: &Column, index: usize) -> Self {
         let cells = || table.rows.iter().map(|row| row[index].as_str());
         let widest = |measure: fn(&str) -> usize| cells().map(measure).max().unwrap_or_default();
         let of_cells = widest(|cell| cell.chars().count());
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn fitted(room: usize) -> (Vec<usize>, Option<String>) {
-        let fit = Fit::of(&sample(), room);
+        let fit = Fit::new(&sample(), room);
         let width = total(&fit.columns, |column| column.width);
         assert!(width <= room, "{width} in {room}");
         let widths = fit.columns.iter().map(|column| column.width);

@@ -10,7 +10,9 @@
 //! and stopping, preemption, memory that lies on another socket, and clocks that go down when many cores are busy.
 
 mod calibrate;
+mod checks;
 mod costs;
+mod host;
 mod places;
 mod reader;
 mod run;
@@ -22,11 +24,15 @@ use pagetoll_bill::route::Demand;
 use pagetoll_bill::spec::{Placement, WhatIf};
 
 pub use calibrate::{Calibration, Miss, calibrate};
+pub use checks::{Defect, Evidence, Property, Trials};
 pub use costs::Factors;
-pub use run::{DemandError, Ran, Spent, run};
+pub use run::{DemandError, Ran, Spent, run, run_broken};
 
 /// The most vCPUs.
 pub const MOST_VCPUS: u32 = 4096;
+
+/// The most pages populated for each fault: those of a page table.
+pub const MOST_BATCH: u32 = 512;
 
 /// A way to resolve a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +52,7 @@ pub enum Mechanism {
 impl Mechanism {
     /// The model of a mechanism; `None` where it is not modelled.
     #[must_use]
-    pub const fn of(mechanism: Demand) -> Option<Self> {
+    pub const fn from_route(mechanism: Demand) -> Option<Self> {
         match mechanism {
             Demand::Populated => Some(Self::Populated),
             Demand::Kernel => Some(Self::Kernel),
@@ -70,10 +76,10 @@ impl Mechanism {
     }
 }
 
-/// What is run.
+/// A guest, its pager, and the length of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// How faults are resolved.
+    /// Mechanism that resolves faults.
     pub mechanism: Mechanism,
     /// vCPUs, each with memory of its own.
     pub vcpus: u32,
@@ -83,16 +89,16 @@ pub struct Scenario {
     pub batch: u32,
     /// Pages that each vCPU populates on average while it is counted; a few hundred in all at least.
     pub pages: u64,
-    /// Where readers are: on the CPUs of the vCPUs, or else on those after them, as long as there are any.
+    /// CPUs of readers: those of the vCPUs, or else those after them, as long as there are any.
     pub placement: Placement,
-    /// What differs from the real system; what other routes have does nothing here.
+    /// Difference from the real system; one of another route does nothing here.
     pub what_if: Option<WhatIf>,
-    /// Where randomness begins.
+    /// Seed of all randomness.
     pub seed: u64,
 }
 
 impl Scenario {
-    /// As many readers as vCPUs, a page at a time, everything as it is.
+    /// A scenario with as many readers as vCPUs, a page at a time, on the system as it is.
     #[must_use]
     pub const fn new(mechanism: Mechanism, vcpus: u32) -> Self {
         Self {
@@ -111,7 +117,10 @@ impl Scenario {
     pub(crate) const fn readers(&self) -> u32 {
         match self.mechanism {
             Mechanism::Uffd => self.readers,
-            _ => 0,
+            Mechanism::Populated
+            | Mechanism::Kernel
+            | Mechanism::Exit
+            | Mechanism::ExitOnMissing => 0,
         }
     }
 
@@ -124,8 +133,8 @@ impl Scenario {
                 readers: self.readers,
             });
         }
-        if self.batch == 0 {
-            return Err(DemandError::NoBatch);
+        if !(1..=MOST_BATCH).contains(&self.batch) {
+            return Err(DemandError::Batch(self.batch));
         }
         Ok(())
     }

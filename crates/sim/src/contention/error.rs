@@ -1,9 +1,9 @@
-//! Why the engine did not run a scenario.
+//! Reasons why the engine did not run a scenario.
 
 use pagetoll_engine::{RunError, SetupError, SpawnError};
 use thiserror::Error;
 
-/// Why the engine did not run a scenario.
+/// Reason why the engine did not run a scenario.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum EngineError {
     /// The engine cannot be built so.
@@ -12,7 +12,7 @@ pub enum EngineError {
     /// A thread or vCPU cannot be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// All wait for each other for ever, or the model misuses the engine.
+    /// The threads wait for each other for ever, or the model misuses the engine.
     #[error(transparent)]
     Run(#[from] RunError),
 }

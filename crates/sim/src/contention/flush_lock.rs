@@ -56,7 +56,7 @@ use self::setup::MOST_VCPUS;
 use self::shim::{FlushTolls, Shim};
 use crate::contention::EngineError;
 use crate::timeline::Timeline;
-use pagetoll_traces::lock_profile::LockProfile;
+use pagetoll_xentrace::lock_profile::LockProfile;
 
 pub use self::setup::{FlushCosts, FlushDemand, FlushError, FlushSetup, WaitsWith};
 
@@ -79,7 +79,7 @@ pub fn run(costs: FlushCosts, setup: FlushSetup, seed: u64) -> Result<LockProfil
 pub fn record(costs: FlushCosts, setup: FlushSetup, seed: u64) -> Result<Timeline, FlushError> {
     let (mut engine, _) = build(costs, setup, seed)?;
     engine.run().map_err(EngineError::Run)?;
-    Ok(Timeline::of(&engine))
+    Ok(Timeline::from_engine(&engine))
 }
 
 /// An engine with the vCPUs on it, and what they share.

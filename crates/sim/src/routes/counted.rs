@@ -2,10 +2,14 @@
 
 pub(crate) mod cell;
 mod cells;
-mod crossings;
+
+use std::collections::BTreeMap;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::{Backend, Draft, Limits, Mechanism, Order, Row, Spec, System};
+use pagetoll_bill::{
+    Backend, Crossings, Draft, Limits, Mechanism, Order, Row, Spec, System, crossing,
+};
+use pagetoll_models::linux::Walked;
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
@@ -27,7 +31,7 @@ const BATCHED: Limits = Limits {
     ..ONE_BY_ONE
 };
 
-/// What is run on new machines, and by which prices.
+/// Cells that are run on new machines, and the prices.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     ordered: Ordered,
@@ -91,14 +95,40 @@ fn row(ordered: &Ordered, cell: &Cell) -> Result<Row, BillingError> {
     let walked = cell.run(order.pages)?;
     let mut figures = price::figures(&tariff, &walked.into(), costs, *samples)?;
     if let Ok(figures) = &mut figures {
-        figures.crossings = Some(crossings::of(&walked));
+        figures.crossings = Some(crossings(&walked));
     }
     let row = Row::new(cell.key.clone(), order.pages, figures);
     Ok(row.with_checks(cell.checks(&walked.checked)))
 }
 
-/// Whether the order has mechanisms that only a 64-bit dom0 has: a table of such a dom0 prices those, and rows of a
-/// 32-bit guest are unavailable. An order of nothing but 32-bit mechanisms needs their figures.
+/// Crossings of an item by kind, under the names that the lab's traces have.
+fn crossings(walked: &Walked) -> Crossings {
+    let tolls = &walked.tolls;
+    let kinds = [
+        (crossing::PTWR, tolls.emulations),
+        (crossing::PAGE_FAULT, tolls.page_faults - tolls.emulations),
+        (crossing::OTHER_TRAP, tolls.privileged),
+        ("mmu_update", tolls.mmu_update),
+        ("update_va_mapping", tolls.update_va_mapping),
+        ("mmuext_op", tolls.mmuext_op),
+        ("multicall", tolls.multicall),
+        ("update_descriptor", tolls.update_descriptor),
+        ("set_gdt", tolls.set_gdt),
+        ("xen_version", tolls.xen_version),
+        ("iret", tolls.iret),
+        ("pte_xchg", tolls.pte_xchg),
+    ];
+    let counted = kinds.into_iter().filter(|(_, count)| *count > 0);
+    let each = |(kind, count): (&str, u64)| (kind.to_owned(), price::per_item(count, walked.items));
+    let by_kind: BTreeMap<_, _> = counted.map(each).collect();
+    Crossings {
+        per_page: by_kind.values().fold(0.0, |sum, count| sum + count),
+        by_kind,
+    }
+}
+
+/// Returns whether the order has mechanisms that only a 64-bit dom0 has: a table of such a dom0 prices those, and rows
+/// of a 32-bit guest are unavailable. An order of nothing but 32-bit mechanisms needs their figures.
 fn has_64_bit_only(order: &Order) -> bool {
     let mut all = order.mechanisms.iter();
     all.any(|mechanism| {
@@ -108,9 +138,9 @@ fn has_64_bit_only(order: &Order) -> bool {
 
 fn notes(ordered: &Ordered) -> Vec<String> {
     let mut notes = vec![ordered.spread(), COUNTED.to_owned()];
-    notes.extend(versions::of_xen_pv(&ordered.costs));
+    notes.extend(versions::warnings(&ordered.costs));
     notes
 }
 
-/// What stands behind crossings and checks.
-pub(crate) const COUNTED: &str = "crossings and checks: counted on the simulated system, which answers every conformance case as Xen 4.17 does";
+/// The origin of crossings and checks.
+const COUNTED: &str = "crossings and checks: counted on the simulated system, which answers every conformance case as Xen 4.17 does";

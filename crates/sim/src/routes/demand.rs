@@ -9,18 +9,21 @@ mod usl;
 use std::collections::BTreeMap;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::cost::{CostKey, Prices, Topology};
 use pagetoll_bill::route::Demand;
-use pagetoll_bill::row::Rate;
+use pagetoll_bill::row::{Payer, Rate, TollName};
 use pagetoll_bill::spec::{Placement, Wanted, WhatIf};
 use pagetoll_bill::{
-    Draft, Figures, Limits, Operation, Opt, RouteMechanism, Row, RowKey, Spec, System, Toll,
+    Check, Draft, Figures, Limits, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll,
 };
+use pagetoll_cost::{CostKey, Prices, Topology};
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
 use super::{Ordered, Samples};
-use crate::contention::demand::{MOST_VCPUS, Mechanism, Miss, Ran, Scenario, calibrate, run};
+use crate::contention::demand::{
+    MOST_BATCH, MOST_VCPUS, Mechanism, Miss, Property, Ran, Scenario, Trials, calibrate, run,
+    run_broken,
+};
 use crate::error::{BillingError, RequestError};
 use crate::sensitivity::{Sensitivity, dominating};
 
@@ -31,34 +34,34 @@ pub use compare::{Errors, Summary, summary};
 const LIMITS: Limits = Limits {
     pages: Pages(6),
     most_pages: Pages(1 << 12),
-    most_batch: 512,
+    most_batch: MOST_BATCH,
     ..Limits::SINGLE
 };
 
 /// Samples of the cost table, when the order does not say: two beyond either end of the interval.
 pub const DEFAULT_SAMPLES: u32 = 40;
 
-/// As many as were published.
+/// Numbers of vCPUs that were published.
 const VCPUS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
-/// What pages memory in, and by which prices.
+/// Guests that page in, and the prices.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) ordered: Ordered,
-    /// Ascending, each once.
+    /// Numbers of vCPUs, ascending, each once.
     vcpus: Vec<u32>,
     /// Readers of the userfaultfd; `None`: as many as vCPUs.
     readers: Option<u32>,
     placement: Placement,
     what_if: Option<WhatIf>,
-    /// Whether the figures that dominate each row are named.
+    /// Name the figures that dominate each row.
     sensitivity: Wanted,
 }
 
 impl Request {
     pub(crate) fn new(spec: &Spec) -> Result<Self, RequestError> {
         let said = &spec.demand;
-        let readers = said.readers.map(|count| threads(Opt::Readers, count));
+        let readers = said.readers.map(|count| threads("--readers", count));
         Ok(Self {
             ordered: Ordered::new(spec, &LIMITS, DEFAULT_SAMPLES)?,
             vcpus: vcpus(said.vcpus.as_deref().unwrap_or(&VCPUS))?,
@@ -71,14 +74,14 @@ impl Request {
 }
 
 fn vcpus(said: &[u32]) -> Result<Vec<u32>, RequestError> {
-    let counts = said.iter().map(|&count| threads(Opt::Vcpus, count));
+    let counts = said.iter().map(|&count| threads("--vcpus", count));
     let mut vcpus = counts.collect::<Result<Vec<_>, _>>()?;
     vcpus.sort_unstable();
     vcpus.dedup();
     Ok(vcpus)
 }
 
-fn threads(option: Opt, given: u32) -> Result<u32, RequestError> {
+fn threads(option: &'static str, given: u32) -> Result<u32, RequestError> {
     let most = MOST_VCPUS;
     if (1..=most).contains(&given) {
         Ok(given)
@@ -120,11 +123,21 @@ pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError
         Bench { topology, seed }.machine(&prices, &scenarios)
     });
     let machines: Vec<_> = machines.collect::<Result<_, BillingError>>()?;
-    let rows = scenarios.iter().enumerate();
+    let controls = scenarios.par_iter().map(|scenario| {
+        stop.check()?;
+        controls(topology, &costs.prices(), scenario)
+    });
+    let controls: Vec<_> = controls.collect::<Result<_, BillingError>>()?;
+    let rows = scenarios.iter().zip(controls).enumerate();
     let mut rows: Vec<Row> = rows
-        .map(|(cell, scenario)| row(scenario, machines.iter().map(|one| &one.runs[cell])))
+        .map(|(cell, (scenario, controls))| {
+            let runs: Vec<&Ran> = machines.iter().map(|one| &one.runs[cell]).collect();
+            let checks = checks(&runs, &controls);
+            row(scenario, &runs).with_checks(checks)
+        })
         .collect();
     let mut notes = notes(request);
+    notes.extend(with_one_reader(request, topology, &scenarios)?);
     notes.extend(missed(&machines));
     notes.extend(compare::with_published(&mut rows, costs));
     if request.sensitivity == Wanted::Yes {
@@ -138,7 +151,7 @@ fn scenarios(request: &Request) -> Vec<Scenario> {
     let order = &request.ordered.order;
     let mut scenarios = Vec::new();
     for mechanism in order.of::<Demand>() {
-        let Some(model) = Mechanism::of(mechanism) else {
+        let Some(model) = Mechanism::from_route(mechanism) else {
             continue;
         };
         for &vcpus in &request.vcpus {
@@ -158,7 +171,7 @@ fn scenarios(request: &Request) -> Vec<Scenario> {
 
 /// One sample of the table.
 struct Machine {
-    /// By scenario.
+    /// Results by scenario.
     runs: Vec<Ran>,
     misses: Vec<Miss>,
 }
@@ -176,7 +189,7 @@ impl Bench {
         let calibration = calibrate(topology, prices, seed)?;
         let ran = scenarios.iter().map(|scenario| {
             let scenario = Scenario { seed, ..*scenario };
-            let factors = calibration.of(scenario.mechanism);
+            let factors = calibration.factors(scenario.mechanism);
             run(topology, prices, factors, &scenario)
         });
         Ok(Machine {
@@ -186,7 +199,7 @@ impl Bench {
     }
 }
 
-/// One line for each calibration point that samples do not meet: how many, and the one that is furthest off.
+/// Names each calibration point that samples do not meet: the number of samples, and the one that is furthest off.
 fn missed(machines: &[Machine]) -> Vec<String> {
     let mut by_key: BTreeMap<CostKey, Vec<Miss>> = BTreeMap::new();
     for miss in machines.iter().flat_map(|one| &one.misses) {
@@ -206,8 +219,30 @@ fn missed(machines: &[Machine]) -> Vec<String> {
     by_key.into_iter().filter_map(line).collect()
 }
 
-fn row<'a>(scenario: &Scenario, runs: impl Iterator<Item = &'a Ran>) -> Row {
-    let runs: Vec<&Ran> = runs.collect();
+/// Counts how often the check of each property fails with the defect that it is there to catch.
+fn controls(
+    topology: Topology,
+    prices: &Prices<'_>,
+    scenario: &Scenario,
+) -> Result<Vec<(Property, u64)>, BillingError> {
+    let properties = scenario.mechanism.properties().iter();
+    let failed = properties.map(|&property| {
+        let broken = run_broken(topology, prices, scenario, property.defect())?;
+        Ok((property, broken.trials(property).failed))
+    });
+    failed.collect()
+}
+
+fn checks(runs: &[&Ran], controls: &[(Property, u64)]) -> Vec<Check> {
+    let check = |&(property, control_failed): &(Property, u64)| {
+        let trials = runs.iter().map(|ran| ran.evidence.trials(property));
+        let Trials { tried, failed } = trials.sum();
+        Check::against_control(property.name(), tried, failed, control_failed)
+    };
+    controls.iter().map(check).collect()
+}
+
+fn row(scenario: &Scenario, runs: &[&Ran]) -> Row {
     let pages = runs.first().map_or(0, |ran| ran.pages);
     let key = RowKey {
         batch: scenario.batch,
@@ -237,11 +272,17 @@ pub(crate) fn rate(vcpus: u32, nanos: f64) -> f64 {
 /// A part of a page's cost below which it is rounding.
 const NOTHING: f64 = 1e-9;
 
-/// What a page took, in nanoseconds: it sums to the time between two pages of a vCPU.
+/// Tolls of a page in nanoseconds, which sum to the time between two pages of a vCPU.
 fn tolls(scenario: &Scenario, ran: &Ran) -> Vec<Toll> {
     let cost = f64::from(scenario.vcpus) * 1e9 / ran.pages_per_second;
     let read = ran.reader.iter();
-    let read = read.map(|(name, &nanos)| (format!("reader {name}"), nanos));
+    let read = read.map(|(name, &nanos)| {
+        let name = TollName {
+            payer: Payer::Reader,
+            ..TollName::parse(name)
+        };
+        (name.to_string(), nanos)
+    });
     let awake: f64 = ran.vcpu.values().sum();
     let served: f64 = ran.reader.values().sum();
     // Threads are charged from start to end, the cost is that of the steady state: what is charged is never more.
@@ -277,12 +318,51 @@ fn notes(request: &Request) -> Vec<String> {
     let mut notes = vec![
         spread,
         "modelled in virtual time: threads, contended cache lines, locks, wait queues; steady state".to_owned(),
+        CHECKED.to_owned(),
     ];
     notes.extend(request.what_if.map(|what_if| format!("what if: {what_if}")));
     notes
 }
 
-/// What dominates each row: rates with one figure of the table at its low and at its high, calibrated anew.
+const CHECKED: &str = "checks: of the memory, userfaultfd and memslot that the threads share, which answer every conformance case as \
+     Linux 6.18 does; in controls a broken pager misplaces pages, loses faults or resolves them twice";
+
+/// The gain of a single reader, which live bills have unless they are told otherwise, at the table's own values.
+fn with_one_reader(
+    request: &Request,
+    topology: Topology,
+    scenarios: &[Scenario],
+) -> Result<Option<String>, BillingError> {
+    let Ordered { costs, samples, .. } = &request.ordered;
+    let has_several = |one: &&Scenario| one.readers() > 1 && one.batch == 1;
+    let several: Vec<Scenario> = scenarios.iter().filter(has_several).copied().collect();
+    if request.readers.is_some() || several.is_empty() {
+        return Ok(None);
+    }
+    let with_one = several.iter().map(|scenario| Scenario {
+        readers: 1,
+        ..*scenario
+    });
+    let both: Vec<Scenario> = several.iter().copied().chain(with_one).collect();
+    let seed = samples.seed;
+    let runs = Bench { topology, seed }
+        .machine(&costs.prices(), &both)?
+        .runs;
+    let (with_several, with_one) = runs.split_at(several.len());
+    let gains = several.iter().zip(with_several.iter().zip(with_one));
+    let gains = gains.map(|(scenario, (several, one))| {
+        let gain = one.pages_per_second / several.pages_per_second;
+        format!("{gain:.2}x at {} vCPUs", scenario.vcpus)
+    });
+    let gains: Vec<String> = gains.collect();
+    Ok(Some(format!(
+        "uffd has as many readers as vCPUs here; with 1, as live bills have, its rate at the table's own values is {}",
+        gains.join(", ")
+    )))
+}
+
+/// Names the figures that dominate each row: rates with one figure of the table at its low and at its high, calibrated
+/// anew.
 fn sensitivities(
     request: &Request,
     topology: Topology,

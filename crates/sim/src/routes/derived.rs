@@ -1,13 +1,13 @@
-//! What the routes' calibrations share: figures derived from rows.
+//! Figures derived from rows, for the calibrations of several routes.
 
-pub(crate) use pagetoll_bill::cost::Derived;
-use pagetoll_bill::cost::{CostKey, Kind};
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Bill, Mechanism, Method, Operation, Row, System};
+pub(crate) use pagetoll_cost::Derived;
+use pagetoll_cost::{CostKey, Kind};
 
-/// What two counted bills of the same order differ by at most when guest programs were built anew: 0.1 %.
+/// Largest difference between two counted bills of one order whose guest programs were built apart: 0.1 %.
 const SPREAD: f64 = 0.001;
-/// What is believed of a figure that is taken to be like a measured one: 10 % either way.
+/// Spread of a figure that is taken to be like a measured one: 10 % either way.
 const ASSUMED_SPREAD: f64 = 0.1;
 
 /// The rows of a bill that one system gave.
@@ -17,8 +17,8 @@ pub(crate) struct Rows<'a> {
     pub(crate) system: System,
 }
 
-/// Whose rows the figures of 32-bit guests come from: they may have run on a Xen of their own.
-pub(crate) fn of_32_bits(bill: Rows<'_>) -> String {
+/// System whose rows give the figures of 32-bit guests: they may have run on a Xen of their own.
+pub(crate) fn source_32_bit(bill: Rows<'_>) -> String {
     let xen = bill.bill.stack.get("xen-pv32").map_or("?", String::as_str);
     format!("xen-pv32-dom0 (Xen {xen} with CONFIG_PV32),")
 }
@@ -63,7 +63,7 @@ pub(crate) fn rows(of: Rows<'_>, method: Method) -> impl Iterator<Item = &Row> {
 }
 
 /// The cost of an operation by a mechanism that is billed at one batch.
-pub(crate) fn of(
+pub(crate) fn cost(
     bill: Rows<'_>,
     operation: Operation,
     mechanism: impl Into<Mechanism>,

@@ -15,10 +15,10 @@ pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
         operation: Operation::Set,
         work: Work::Set,
     };
-    cell::of(&[set], order, system)
+    cell::cells(&[set], order, system)
 }
 
-/// What the model does for a mechanism.
+/// The model of a mechanism.
 pub(crate) const fn model(mechanism: Fault) -> SetPte {
     match mechanism {
         Fault::Emulate => SetPte::Emulate,
@@ -27,7 +27,7 @@ pub(crate) const fn model(mechanism: Fault) -> SetPte {
     }
 }
 
-/// What the entries hold, under the lab's names.
+/// Checks of the entries' contents, under the lab's names.
 pub(crate) fn checks(checked: &Checked) -> Vec<Check> {
     let check = |name, failed| Check::against_known(name, checked.items, failed);
     vec![

@@ -6,24 +6,24 @@
 mod timeline;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::cost::{CostKey, Prices};
 use pagetoll_bill::route::Flush;
 use pagetoll_bill::spec::WhatIf;
 use pagetoll_bill::{Draft, Figures, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll};
+use pagetoll_cost::{CostKey, Prices};
 use pagetoll_models::xen::FullFlush;
 use pagetoll_units::Nanos;
 use rayon::prelude::*;
 
 use self::timeline::TimelineFile;
-use super::counted::{COUNTED, ONE_BY_ONE};
+use super::counted::ONE_BY_ONE;
 use super::{DEFAULT_SAMPLES, Ordered, versions};
 use crate::contention::flush_lock::{self, FlushCosts, FlushDemand, FlushSetup, WaitsWith};
 use crate::error::{BillingError, RequestError};
-use pagetoll_traces::lock_profile::LockProfile;
+use pagetoll_xentrace::lock_profile::LockProfile;
 
 /// vCPUs of the machine that was published.
 const VCPUS: u32 = 32;
-/// What is asked of a table, whichever the mechanism.
+/// Figures that every mechanism needs of a table.
 const KEYS: [CostKey; 5] = [
     CostKey::FLUSH_HOLD_PGE_ON,
     CostKey::FLUSH_HOLD_PGE_OFF,
@@ -57,7 +57,7 @@ impl Request {
     }
 }
 
-/// How `flush_lock` is waited for.
+/// State of interrupts while a vCPU waits for `flush_lock`.
 fn waits(spec: &Spec) -> Result<WaitsWith, RequestError> {
     match spec.sim.what_if {
         None => Ok(WaitsWith::InterruptsOn),
@@ -80,8 +80,14 @@ pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError
     let Ordered { costs, samples, .. } = &request.ordered;
     KEYS.into_iter()
         .try_for_each(|key| costs.figure(key).map(drop))?;
-    let mut notes = vec![request.ordered.spread(), COUNTED.to_owned()];
-    notes.extend(versions::of_xen_pv(costs));
+    let mut notes = vec![
+        request.ordered.spread(),
+        format!(
+            "modelled in virtual time: {VCPUS} vCPUs that flush each other under flush_lock; no crossing is counted, \
+         nothing is checked"
+        ),
+    ];
+    notes.extend(versions::warnings(costs));
     if request.waits == WaitsWith::InterruptsOff {
         notes.push(format!("what if: {}", WhatIf::InterruptsOff));
     }
@@ -98,7 +104,7 @@ pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError
     Ok(request.ordered.draft(rows, notes))
 }
 
-/// What is run, whatever it costs.
+/// Flushes of a run, without their costs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     pub(crate) flush: FullFlush,
@@ -117,7 +123,7 @@ fn setting(request: &Request, mechanism: Flush) -> Setting {
     }
 }
 
-/// What a full flush is with and without global pages.
+/// Form of a full flush with and without global pages.
 const fn model(mechanism: Flush) -> FullFlush {
     match mechanism {
         Flush::GlobalPages => FullFlush::Cr4Toggle,
@@ -144,7 +150,7 @@ fn row(request: &Request, mechanism: Flush, stop: &Stop) -> Result<Row, BillingE
     Ok(Row::new(key, order.pages, Figures::of_samples(drawn)))
 }
 
-/// What a flush pays: holding the lock, and waiting for it.
+/// Tolls of a flush: holding the lock, and waiting for it.
 fn tolls(profile: &LockProfile) -> Vec<Toll> {
     vec![
         Toll::once("hold", profile.lock.mean()),
@@ -163,7 +169,7 @@ pub(crate) fn profile(
 }
 
 fn costs(prices: &Prices<'_>, setting: Setting) -> Result<FlushCosts, BillingError> {
-    let nanos = |key| prices.of(key).map(nanos);
+    let nanos = |key| prices.price(key).map(nanos);
     Ok(FlushCosts {
         hold_pge_on: nanos(CostKey::FLUSH_HOLD_PGE_ON)?,
         hold_pge_off: nanos(setting.hold_pge_off)?,
@@ -177,14 +183,14 @@ fn setup(prices: &Prices<'_>, setting: Setting) -> Result<FlushSetup, BillingErr
         flushes: setting.flushes,
         flush: setting.flush,
         demand: FlushDemand {
-            compute: nanos(prices.of(CostKey::FLUSH_COMPUTE)?),
-            hold_variation: prices.of(CostKey::FLUSH_HOLD_VARIATION)?,
+            compute: nanos(prices.price(CostKey::FLUSH_COMPUTE)?),
+            hold_variation: prices.price(CostKey::FLUSH_HOLD_VARIATION)?,
         },
         waits: setting.waits,
     })
 }
 
-/// To the nearest nanosecond: tables hold times far below 2^53.
+/// Rounds to the nearest nanosecond: tables hold times far below 2^53.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -30,10 +30,10 @@ const STEPS: [Step<Irq>; 2] = [
 
 /// The cells of an order on a system.
 pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
-    cell::of(&STEPS, order, system)
+    cell::cells(&STEPS, order, system)
 }
 
-/// What the model does for a mechanism.
+/// The model of a mechanism.
 pub(crate) const fn model(mechanism: Irq) -> EnableEvents {
     match mechanism {
         Irq::Always => EnableEvents::Always,
@@ -41,7 +41,7 @@ pub(crate) const fn model(mechanism: Irq) -> EnableEvents {
     }
 }
 
-/// Which events were delivered, under the lab's name.
+/// Check of the events' delivery, under the lab's name.
 pub(crate) fn checks(checked: &Checked) -> Vec<Check> {
     let (items, failed) = (checked.items, checked.lost_events);
     vec![Check::against_known("delivered-at-once", items, failed)]

@@ -8,10 +8,10 @@ pub(crate) mod shape;
 pub(crate) mod tariff;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Check, Draft, Limits, Row, RowKey, Spec, System};
+use pagetoll_cost::CostKey;
 use pagetoll_models::vfio::Mechanism;
 use pagetoll_units::Pages;
 
@@ -37,7 +37,7 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn new(spec: &Spec) -> Result<Self, RequestError> {
-        let is_unknown = |folio: &&Folio| Shape::of(**folio).is_none();
+        let is_unknown = |folio: &&Folio| Shape::named(**folio).is_none();
         if let Some(&given) = spec.folios.iter().find(is_unknown) {
             let expected = SHAPES.map(|shape| shape.folio.name()).join(", ");
             return Err(RequestError::Folio { given, expected });
@@ -78,7 +78,7 @@ pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError
         let contiguity = contiguity_check(model);
         for shape in &request.shapes {
             stop.check()?;
-            let ran = run(model, *shape, Extent::of(shape.pages(ordered.order.pages)));
+            let ran = run(model, *shape, Extent::new(shape.pages(ordered.order.pages)));
             let checks = checks(model, &ran, &contiguity);
             for ioctl in IOCTLS {
                 let key = RowKey {
@@ -88,7 +88,7 @@ pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError
                 rows.push(row(ordered, key, ioctl, &ran)?.with_checks(checks.clone()));
             }
         }
-        notes.extend(versions::of_pin(&ordered.costs, mechanism));
+        notes.extend(versions::pin_warning(&ordered.costs, mechanism));
     }
     notes.push(CONTIGUITY.to_owned());
     Ok(ordered.draft(rows, notes))
@@ -99,11 +99,11 @@ const CONTIGUITY: &str = "contiguity: half of a 2 MiB page and half of the next,
 /// Pages of the failing case: a call of 512, in the middle of two folios.
 const TRIED: u64 = 512;
 
-/// How many of them the device finds elsewhere.
+/// Number of those pages that the device finds elsewhere.
 fn misplaced(mechanism: Mechanism) -> u64 {
-    let halves = Shape::of(Folio::Halves2m);
+    let halves = Shape::named(Folio::Halves2m);
     halves.map_or(0, |shape| {
-        run(mechanism, shape, Extent::of(TRIED)).misplaced
+        run(mechanism, shape, Extent::new(TRIED)).misplaced
     })
 }
 
@@ -118,7 +118,7 @@ fn contiguity_check(mechanism: Mechanism) -> Check {
     }
 }
 
-/// What per-batch does wrong is in the check that it is the control of.
+/// Checks of a mechanism. Errors of per-batch are in the check that it is the control of.
 fn checks(mechanism: Mechanism, ran: &Ran, contiguity: &Check) -> Vec<Check> {
     let check = |name, failed| Check::against_known(name, ran.pages, failed);
     let own = match mechanism {

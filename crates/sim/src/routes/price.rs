@@ -1,7 +1,7 @@
 //! Attaches prices to what was counted: once for each sample of the cost table.
 
-use pagetoll_bill::cost::{CostError, CostKey, CostTable, Prices};
 use pagetoll_bill::{Available, Figures, Toll};
+use pagetoll_cost::{CostError, CostKey, CostTable, Prices};
 
 use super::Samples;
 use pagetoll_models::linux::Walked;
@@ -13,11 +13,11 @@ pub(crate) struct Item<C = Walked> {
     pub(crate) toll: &'static str,
     /// The figure that it costs each time.
     pub(crate) key: CostKey,
-    /// How often it was paid.
+    /// Number of times that it was paid.
     pub(crate) count: fn(&C) -> u64,
 }
 
-/// What was counted, and for how many items.
+/// Counts, and the number of items that they are of.
 #[derive(Debug)]
 pub(crate) struct Counted<C> {
     /// The counts.
@@ -41,7 +41,7 @@ pub(crate) fn check(tariff: &[Item], costs: &CostTable) -> Result<(), CostError>
     keys.try_for_each(|key| costs.figure(key).map(drop))
 }
 
-/// What the counts cost on each sample of a table: the figures of a row.
+/// Figures of a row: the cost of the counts on each sample of a table.
 ///
 /// # Errors
 /// The table lacks a figure of the tariff.
@@ -63,12 +63,12 @@ fn tolls<C>(
 ) -> Result<Vec<Toll>, CostError> {
     let toll = |item: &Item<C>| {
         let count = per_item((item.count)(&counted.counts), counted.items);
-        Ok(Toll::new(item.toll, count, prices.of(item.key)?))
+        Ok(Toll::new(item.toll, count, prices.price(item.key)?))
     };
     tariff.iter().map(toll).collect()
 }
 
-/// What one item costs.
+/// Cost of one item.
 pub(crate) fn cost_of<C>(
     tariff: &[Item<C>],
     counted: &Counted<C>,

@@ -35,10 +35,10 @@ const STEPS: [Step<Switch>; 3] = [
 
 /// The cells of an order on a system.
 pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
-    cell::of(&STEPS, order, system)
+    cell::cells(&STEPS, order, system)
 }
 
-/// What the model does for a mechanism.
+/// The model of a mechanism.
 pub(crate) const fn model(mechanism: Switch) -> LoadTls {
     match mechanism {
         Switch::Always => LoadTls::Always,
@@ -46,7 +46,7 @@ pub(crate) const fn model(mechanism: Switch) -> LoadTls {
     }
 }
 
-/// What the descriptor table holds, under the lab's name.
+/// Check of the descriptor table's contents, under the lab's name.
 pub(crate) fn checks(checked: &Checked) -> Vec<Check> {
     let (items, failed) = (checked.items, checked.wrong_value);
     vec![Check::against_known("descriptors-loaded", items, failed)]

@@ -3,7 +3,7 @@
 //!
 //! A tariff only reads what was counted on the models; no count is computed from the order.
 
-use pagetoll_bill::cost::CostKey;
+use pagetoll_cost::CostKey;
 use pagetoll_models::linux::Walked;
 
 use super::price::Item;
@@ -22,7 +22,7 @@ pub(crate) const fn entry(key: CostKey) -> Item {
     item("hypercall-entry", key, |w| w.tolls.hypercalls)
 }
 
-/// What a hypercall costs beyond its entry and its requests.
+/// Item of a hypercall: its cost beyond its entry and its requests.
 pub(crate) const fn call(key: CostKey) -> Item {
     item("per-call", key, |w| w.tolls.hypercalls)
 }

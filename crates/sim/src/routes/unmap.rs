@@ -15,10 +15,10 @@ pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
         operation: Operation::Clear,
         work: Work::Clear,
     };
-    cell::of(&[clear], order, system)
+    cell::cells(&[clear], order, system)
 }
 
-/// What the model does for a mechanism.
+/// The model of a mechanism.
 pub(crate) const fn model(mechanism: Unmap) -> GetAndClear {
     match mechanism {
         Unmap::Emulate => GetAndClear::Emulate,
@@ -33,7 +33,7 @@ pub(crate) const fn model(mechanism: Unmap) -> GetAndClear {
     }
 }
 
-/// What became of pages and entries, under the lab's names.
+/// Checks of pages and entries, under the lab's names.
 pub(crate) fn checks(checked: &Checked) -> Vec<Check> {
     let check = |name, failed| Check::against_known(name, checked.items, failed);
     vec![

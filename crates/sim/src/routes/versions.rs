@@ -1,10 +1,10 @@
-//! What a cost table was counted on beside what the models are of.
+//! Versions that a cost table was counted on, beside those that the models are of.
 //!
 //! A model does what one version does; a table of another version prices steps that its kernel may not take.
 
 use pagetoll_bill::RouteMechanism;
-use pagetoll_bill::cost::CostTable;
 use pagetoll_bill::route::Pin;
+use pagetoll_cost::CostTable;
 
 /// The Linux whose lazy MMU mode, `set_pte` and context switch the models are of.
 const LINUX: &str = "6.1";
@@ -12,7 +12,7 @@ const LINUX: &str = "6.1";
 const XEN: &str = "4.17";
 
 /// A warning for each component of which the table was counted on another version than the models of Xen PV are of.
-pub(crate) fn of_xen_pv(costs: &CostTable) -> Vec<String> {
+pub(crate) fn warnings(costs: &CostTable) -> Vec<String> {
     let of = |component, name, modelled: &str, consequence: &str| {
         let counted = costs.stack.get(component)?;
         (!is_release_of(counted, modelled)).then(|| {
@@ -37,7 +37,7 @@ pub(crate) fn of_xen_pv(costs: &CostTable) -> Vec<String> {
 const PER_FOLIO: (u32, u32) = (6, 18);
 
 /// A warning where a mechanism of the order is not what the table's kernel does.
-pub(crate) fn of_pin(costs: &CostTable, mechanism: Pin) -> Option<String> {
+pub(crate) fn pin_warning(costs: &CostTable, mechanism: Pin) -> Option<String> {
     let counted = costs.stack.get("linux")?;
     let release = release(counted)?;
     let (by_page, since) = if release < PER_FOLIO {
@@ -60,7 +60,7 @@ pub(crate) fn of_pin(costs: &CostTable, mechanism: Pin) -> Option<String> {
     ))
 }
 
-/// Whether a version is of a release: `6.1.192` of `6.1`, `6.18.15` not.
+/// Returns whether a version is of a release: `6.1.192` of `6.1`, `6.18.15` not.
 fn is_release_of(version: &str, of: &str) -> bool {
     release(version).is_some() && release(version) == release(of)
 }
@@ -83,17 +83,17 @@ mod tests {
 
     #[test]
     fn a_table_of_another_kernel_is_warned_of() {
-        assert_eq!(of_xen_pv(&table("6.1.192")), Vec::<String>::new());
-        let [warning] = &of_xen_pv(&table("7.3.4"))[..] else {
+        assert_eq!(warnings(&table("6.1.192")), Vec::<String>::new());
+        let [warning] = &warnings(&table("7.3.4"))[..] else {
             panic!("expected one warning");
         };
         assert!(warning.contains("counted on Linux 7.3.4") && warning.contains("lazy"));
-        assert_eq!(of_xen_pv(&table("6.18.15")).len(), 1, "6.18 is not 6.1");
+        assert_eq!(warnings(&table("6.18.15")).len(), 1, "6.18 is not 6.1");
     }
 
     #[test]
     fn a_mechanism_that_the_tables_kernel_lacks_is_warned_of() {
-        let warned = |linux, mechanism| of_pin(&table(linux), mechanism).is_some();
+        let warned = |linux, mechanism| pin_warning(&table(linux), mechanism).is_some();
         assert!(warned("6.18.15", Pin::PerPage) && warned("6.17.13", Pin::PerFolio));
         assert!(!warned("6.18.15", Pin::PerFolio) && !warned("6.17.13", Pin::PerPage));
         assert!(!warned("6.18.15", Pin::PerBatch), "no kernel does that");

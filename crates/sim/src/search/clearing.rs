@@ -8,8 +8,8 @@ use pagetoll_units::MachineAddress;
 
 use super::race::{PAGES, address, place};
 
-/// What a mechanism does, and a flush of each page; `None` of those that are not searched: `update-va` does to memory what
-/// `set-pte` does, and the halves that `xchg-and-store` takes apart are no steps here.
+/// Actions of a mechanism, and a flush of each page; `None` of those that are not searched: `update-va` does to memory
+/// what `set-pte` does, and the halves that `xchg-and-store` takes apart are no steps here.
 pub(super) fn program(mechanism: Unmap) -> Option<Vec<Action>> {
     let each = |actions: &[fn(usize) -> Action]| {
         let of_page = |page| actions.iter().map(move |action| action(page));
@@ -71,9 +71,9 @@ pub(super) enum Action {
 pub(super) struct Clearing {
     program: Vec<Action>,
     next: usize,
-    /// What Xen loaded last.
+    /// Entry that Xen loaded last.
     loaded: PageTableEntry,
-    /// What the mechanism returns for each entry.
+    /// Entries that the mechanism returns.
     pub(super) returned: [PageTableEntry; PAGES],
     /// Entries whose translation the other CPU has forgotten: the page may be given away.
     pub(super) flushed: [bool; PAGES],
@@ -90,7 +90,7 @@ impl Clearing {
         }
     }
 
-    /// The same without the flushes: a negative control.
+    /// The program without its flushes: a negative control.
     #[cfg(test)]
     pub(super) fn without_flush(mut self) -> Self {
         for action in &mut self.program {
@@ -101,12 +101,12 @@ impl Clearing {
         self
     }
 
-    /// Whether the next step needs the other CPU to take an interrupt.
+    /// Returns whether the next step needs the other CPU to take an interrupt.
     pub(super) fn is_at_flush(&self) -> bool {
         matches!(self.program.get(self.next), Some(Action::Flush(_)))
     }
 
-    /// Whether there is nothing left to do.
+    /// Returns whether no action is left.
     pub(super) fn is_done(&self) -> bool {
         self.next == self.program.len()
     }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use pagetoll_models::xen::{Port, SharedInfo, VcpuInfo};
 
-/// In which order a guest enables events.
+/// Order of the steps by which a guest enables events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Enabling {
     /// Unmask, then the hypercall.
@@ -20,7 +20,7 @@ pub enum Enabling {
 }
 
 impl Enabling {
-    /// All of them.
+    /// All mechanisms.
     pub const ALL: [Self; 3] = [Self::Always, Self::IfPending, Self::LookFirst];
 
     const fn program(self) -> &'static [Guest] {
@@ -68,7 +68,7 @@ enum Send {
     Interrupt,
 }
 
-/// Both sides and what they share.
+/// Guest and sender, with the state that they share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Race {
     shared: SharedInfo,
@@ -82,7 +82,7 @@ struct Race {
     interrupt: bool,
 }
 
-/// Who goes next.
+/// The side that goes next.
 #[derive(Clone, Copy)]
 enum Side {
     Guest,

@@ -1,4 +1,4 @@
-//! All orders of a race: depth first, each state once.
+//! Exhaustive search of a race: depth first, each state once.
 //!
 //! A side begins again only when the other has changed an entry meanwhile, and each changes entries finitely often, so
 //! there is no way back to a state and every order ends.
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::race::{Key, Race, Side};
 
-/// What was found in one race.
+/// Results of one race.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) states: u64,
@@ -18,7 +18,7 @@ pub(super) struct Found {
     pub(super) losing: Option<Vec<String>>,
 }
 
-/// What lies ahead of a state.
+/// Results of all orders from a state on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ahead {
     schedules: u128,
@@ -30,7 +30,7 @@ struct Ahead {
 }
 
 impl Ahead {
-    fn of_end(race: &Race) -> Self {
+    fn at_end(race: &Race) -> Self {
         let loss = race.loss();
         Self {
             schedules: 1,
@@ -82,7 +82,7 @@ fn look_ahead(race: &Race, known: &mut HashMap<Key, Ahead>) -> Ahead {
         ahead.add(side, look_ahead(&next, known));
     }
     if is_end {
-        ahead = Ahead::of_end(race);
+        ahead = Ahead::at_end(race);
     }
     known.insert(key, ahead);
     ahead

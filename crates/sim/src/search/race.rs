@@ -14,12 +14,12 @@ const TABLES: [Mfn; 4] = [Mfn(1), Mfn(2), Mfn(3), Mfn(4)];
 /// The first page's frame.
 const FRAME: u64 = 16;
 
-/// Where an entry lies.
+/// Machine address of a page's entry.
 pub(super) const fn place(page: usize) -> MachineAddress {
     TABLES[3].address(page as u64 * 8)
 }
 
-/// What the entry maps.
+/// Virtual address of a page.
 pub(super) const fn address(page: usize) -> VirtualAddress {
     VirtualAddress((page as u64) << 12)
 }
@@ -35,7 +35,7 @@ impl Side {
     pub(super) const BOTH: [Self; 2] = [Self::Clearing, Self::Touching];
 }
 
-/// What is missing at the end.
+/// Bits that are missing at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Loss {
     pub(super) dirty: bool,
@@ -55,7 +55,7 @@ pub(super) struct Race {
     late: bool,
 }
 
-/// All of a state that differs between two states of one race.
+/// State of a race, without what is equal in all states.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     entries: [u64; PAGES],
@@ -91,7 +91,7 @@ impl Race {
         }
     }
 
-    /// The same without flushes.
+    /// The race without flushes.
     #[cfg(test)]
     pub(super) fn without_flush(mut self) -> Self {
         self.clearing = self.clearing.without_flush();
@@ -138,7 +138,7 @@ impl Race {
         }
     }
 
-    /// What is missing in the returned entries, once both sides are done.
+    /// Bits that are missing in the returned entries, once both sides are done.
     pub(super) fn loss(&self) -> Loss {
         let mut loss = Loss {
             wrong: self.late,

@@ -5,10 +5,10 @@ use pagetoll_models::x86::{Access, Cpu, Memory, Request, Walk};
 
 use super::race::{PAGES, address};
 
-/// Which page is touched, and how.
+/// Accesses, each with its page.
 pub(super) type Script = &'static [(usize, Access)];
 
-/// What programs do: the last ones have a translation before they write.
+/// Accesses of programs: the last ones have a translation before they write.
 pub(super) const SCRIPTS: [Script; 6] = [
     &[(0, Access::Read)],
     &[(0, Access::Write)],
@@ -18,7 +18,7 @@ pub(super) const SCRIPTS: [Script; 6] = [
     &[(1, Access::Read), (0, Access::Write), (1, Access::Write)],
 ];
 
-/// How far an access has come.
+/// Progress of an access.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Begin,
@@ -34,7 +34,7 @@ pub(super) struct Touching {
     script: Script,
     next: usize,
     phase: Phase,
-    /// How often each page was read or written.
+    /// Numbers of reads and writes of each page.
     pub(super) touches: [u8; PAGES],
     /// Pages that were written.
     pub(super) written: [bool; PAGES],
@@ -51,12 +51,12 @@ impl Touching {
         }
     }
 
-    /// Whether there is nothing left to do.
+    /// Returns whether no access is left.
     pub(super) const fn is_done(&self) -> bool {
         self.next == self.script.len()
     }
 
-    /// Whether an interrupt would be taken now: not in the middle of an instruction.
+    /// Returns whether an interrupt would be taken now: not in the middle of an instruction.
     pub(super) fn is_between_instructions(&self) -> bool {
         self.phase == Phase::Begin
     }
@@ -64,7 +64,7 @@ impl Touching {
     /// Does the next step, and describes it.
     pub(super) fn step(&mut self, memory: &mut Memory, cpu: &mut Cpu) -> String {
         let (page, access) = self.script[self.next];
-        let request = Request::of_user(access);
+        let request = Request::by_user(access);
         match std::mem::replace(&mut self.phase, Phase::Begin) {
             Phase::Begin if cpu.known(address(page), request).is_some() => self.touch(page, access),
             Phase::Begin => match Walk::load(memory, cpu.root, address(page), request) {

@@ -1,9 +1,9 @@
-//! How each published figure is computed: from what was counted on the simulated system, and the prices of a table.
+//! Expressions of published figures, in counts of the simulated system and prices of a table.
 
 use std::num::NonZeroU64;
 
-use pagetoll_bill::cost::{CostError, CostKey, Prices};
 use pagetoll_bill::route::{Fault, Irq, Switch};
+use pagetoll_cost::{CostError, CostKey, Prices};
 use pagetoll_units::Pages;
 
 use crate::contention::flush_lock::WaitsWith;
@@ -19,7 +19,7 @@ use pagetoll_models::vfio::Mechanism::{self, PerBatch, PerFolio, PerPage};
 use pagetoll_models::vfio::Tolls;
 use pagetoll_models::xen::FullFlush;
 use pagetoll_models::xen::Width;
-use pagetoll_traces::lock_profile::LockProfile;
+use pagetoll_xentrace::lock_profile::LockProfile;
 
 /// The tables that price comparisons.
 const PV_DOM0: &str = "xen-pv-dom0";
@@ -34,7 +34,7 @@ const LAZY_BATCH: u32 = 512;
 /// Computes the figure for one set of prices, and a seed for whatever is random in it.
 pub(crate) type Model = Box<dyn Fn(&Prices<'_>, u64) -> Result<f64, BillingError> + Send + Sync>;
 
-/// How one published figure is computed.
+/// Expression of one published figure.
 pub(crate) struct Expression {
     id: &'static str,
     /// The table that prices it.
@@ -160,7 +160,7 @@ struct Priced<C = Walked> {
 }
 
 impl<C> Priced<C> {
-    /// For each item, in the table's unit.
+    /// Cost of an item, in the table's unit.
     fn cost(&self, prices: &Prices<'_>) -> Result<f64, CostError> {
         price::cost_of(&self.tariff, &self.counted, prices)
     }
@@ -182,7 +182,7 @@ fn foreign(mechanism: GetAndClear, batch: u32) -> Result<ForeignMapped, BillingE
     Ok(linux::foreign_map(asked)?)
 }
 
-/// What mapping pays for.
+/// Items that mapping pays for.
 fn mapping() -> Vec<Item> {
     vec![
         item("hypercall-entry", CostKey::HYPERCALL_ENTRY, |w| {
@@ -194,7 +194,7 @@ fn mapping() -> Vec<Item> {
     ]
 }
 
-/// What unmapping pays for, beside clearing entries.
+/// Items that unmapping pays for, beside clearing entries.
 fn unmapping() -> Vec<Item> {
     vec![
         item("read-entry", CostKey::ENTRY_READ, |w| w.tolls.entries_read),
@@ -208,7 +208,7 @@ fn unmapping() -> Vec<Item> {
     ]
 }
 
-/// The same where the kernel clears through lazy MMU mode.
+/// Items of unmapping where the kernel clears through lazy MMU mode.
 fn unmapping_lazily() -> Vec<Item> {
     let mut items = unmapping();
     items.extend([
@@ -260,11 +260,11 @@ fn mmapbatch() -> Result<Model, BillingError> {
     }))
 }
 
-/// What a switch between tasks with the same TLS descriptors saves.
+/// Saving of a switch between tasks with the same TLS descriptors.
 fn tls_descriptors() -> Result<Model, BillingError> {
     let switched = |how: Switch| -> Result<Priced, BillingError> {
         Ok(Priced {
-            tariff: switch::tariff::of(how),
+            tariff: switch::tariff::items(how),
             counted: linux::switch(ITEMS, switch::model(how), 0)?.into(),
         })
     };
@@ -278,7 +278,7 @@ fn tls_descriptors() -> Result<Model, BillingError> {
 fn fault_32bit() -> Result<Model, BillingError> {
     let set = |how: Fault| -> Result<Priced, BillingError> {
         Ok(Priced {
-            tariff: fault::tariff::of(how, Width::Pae32),
+            tariff: fault::tariff::items(how, Width::Pae32),
             counted: linux::fault(Pages(ITEMS), fault::model(how), Width::Pae32)?.into(),
         })
     };
@@ -297,7 +297,7 @@ fn xen_version() -> Result<Model, BillingError> {
             pending_every: NonZeroU64::new(1024),
         };
         Ok(Priced {
-            tariff: irq::tariff::of(how),
+            tariff: irq::tariff::items(how),
             counted: linux::irq(ITEMS, unmasking)?.into(),
         })
     };
@@ -311,7 +311,7 @@ fn xen_version() -> Result<Model, BillingError> {
 /// Before over after, each with what is paid beside it either way.
 fn ratio_beside(rest: CostKey, before: Priced, after: Priced) -> Result<Model, BillingError> {
     Ok(Box::new(move |prices, _| {
-        let rest = prices.of(rest)?;
+        let rest = prices.price(rest)?;
         Ok((rest + before.cost(prices)?) / (rest + after.cost(prices)?))
     }))
 }
@@ -321,18 +321,18 @@ const PINNED: u64 = 1 << 16;
 
 /// Memory that is mapped or unmapped by VFIO.
 fn pinned(ioctl: Ioctl, shape: Shape, how: Mechanism) -> Priced<Tolls> {
-    let ran = shape::run(how, shape, Extent::of(PINNED));
+    let ran = shape::run(how, shape, Extent::new(PINNED));
     let (tariff, counted) = ioctl.paid(&ran);
     Priced { tariff, counted }
 }
 
-/// What a page costs.
+/// Time of a page.
 fn time_of(ioctl: Ioctl, shape: Shape, how: Mechanism) -> Model {
     let page = pinned(ioctl, shape, how);
     Box::new(move |prices, _| Ok(page.cost(prices)?))
 }
 
-/// Before over after.
+/// Ratio of before to after.
 fn ratio_of(ioctl: Ioctl, shape: Shape, [before, after]: [Mechanism; 2]) -> Model {
     let before = pinned(ioctl, shape, before);
     let after = pinned(ioctl, shape, after);
@@ -342,7 +342,7 @@ fn ratio_of(ioctl: Ioctl, shape: Shape, [before, after]: [Mechanism; 2]) -> Mode
 /// Flushes of a run: a few hundred for each vCPU. The published profiles are of two million.
 const FLUSHES: u64 = 8192;
 
-/// What a full flush is, and how long the lock is held for one without global pages.
+/// Form of a full flush, and the hold of the lock for one without global pages.
 #[derive(Clone, Copy)]
 struct Profiled {
     flush: FullFlush,

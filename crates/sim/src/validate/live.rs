@@ -8,12 +8,12 @@
 //! takes faults oldest first, so that all vCPUs advance alike. Not in it: what the others gain from then on in the lines
 //! and locks that they share.
 
-use pagetoll_bill::cost::published::error_of;
-use pagetoll_bill::cost::{CostTable, Prices};
 use pagetoll_bill::route::Demand;
 use pagetoll_bill::row::Interval;
+use pagetoll_bill::row::error_of;
 use pagetoll_bill::spec::Placement;
 use pagetoll_bill::{Draft, Row};
+use pagetoll_cost::{CostTable, Prices};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -24,9 +24,9 @@ use crate::validate::middle;
 /// A measured rate and the model's, in pages of all vCPUs together for each second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// How faults were resolved.
+    /// Mechanism that resolves faults.
     pub mechanism: pagetoll_bill::Mechanism,
-    /// By how many vCPUs.
+    /// Number of vCPUs.
     pub vcpus: u32,
     /// Pages populated for each fault.
     pub batch: u32,
@@ -36,11 +36,11 @@ pub struct Point {
     pub runs: Interval,
     /// The model's, on the machine in the middle of the samples.
     pub modelled: f64,
-    /// Where 90 % of the samples lie; absent for a single one.
+    /// Interval of 90 % of the samples; absent for a single one.
     pub interval: Option<Interval>,
-    /// How far the model is off: 0 when it meets the rate, 1 when one is twice the other.
+    /// Error of the model: 0 when it meets the rate, 1 when one is twice the other.
     pub error: f64,
-    /// Whether the table was made from it: then it is no prediction.
+    /// Set where the table was made from it: then it is no prediction.
     pub calibrates: bool,
 }
 
@@ -68,7 +68,7 @@ pub fn median_error(points: &[Point]) -> Option<f64> {
     median(predictions.map(|point| point.error).collect())
 }
 
-/// What the model runs for a row; `None` where it has no such mechanism.
+/// Scenario of a row; `None` where the model has no such mechanism.
 fn scenario(row: &Row, placement: Placement, seed: u64) -> Option<Scenario> {
     let mechanism = Demand::try_from(row.key.method.mechanism()?).ok()?;
     Some(Scenario {
@@ -76,11 +76,11 @@ fn scenario(row: &Row, placement: Placement, seed: u64) -> Option<Scenario> {
         batch: row.key.batch,
         placement,
         seed,
-        ..Scenario::new(Mechanism::of(mechanism)?, row.key.vcpus?)
+        ..Scenario::new(Mechanism::from_route(mechanism)?, row.key.vcpus?)
     })
 }
 
-/// What was measured, in pages of all vCPUs together for each second.
+/// Measured rate, in pages of all vCPUs together for each second.
 struct Measured {
     median: f64,
     runs: Interval,
@@ -130,8 +130,8 @@ fn point(
     })
 }
 
-/// Whether figures of a table of this host are taken from such a run: `demand.touch`, `demand.zero-fill`, and of a fault
-/// that a reader serves `demand.sleep` and `demand.read`.
+/// Returns whether figures of a table of this host are taken from such a run: `demand.touch`, `demand.zero-fill`, and
+/// of a fault that a reader serves `demand.sleep` and `demand.read`.
 const fn calibrates(scenario: &Scenario) -> bool {
     match scenario.mechanism {
         Mechanism::Populated | Mechanism::Kernel => scenario.vcpus == 1,

@@ -149,10 +149,10 @@ fn a_stop_ends_the_making_of_jobs() {
 fn settings_are_read_off_a_command_line() {
     let words = "--kernel a --kernel b --profile --on=sim --format json";
     let words: Vec<_> = words.split(' ').map(str::to_owned).collect();
-    let settings = Settings::of_words("pin", &words).unwrap();
+    let settings = Settings::from_words("pin", &words).unwrap();
     let said = "format = json, kernel = a,b, on = sim, profile = true, route = pin";
     assert_eq!(settings.to_string(), said);
-    assert_eq!(Settings::of_words("pin", &["x".into()]), Err("x".into()));
+    assert_eq!(Settings::from_words("pin", &["x".into()]), Err("x".into()));
 }
 
 /// All combinations by counting through them, each digit the index on an axis: the last axis changes fastest.

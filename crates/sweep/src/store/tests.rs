@@ -1,5 +1,6 @@
 use std::os::unix::fs::symlink;
 
+use pagetoll_test_support::names;
 use rustix::fs::{CWD, FileType, mknodat};
 
 use super::*;
@@ -16,15 +17,6 @@ fn id(digit: char) -> JobId {
 
 fn refused(root: &Path, access: Access) -> String {
     Store::open(root, access).unwrap_err().to_string()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 #[test]
@@ -184,9 +176,9 @@ fn what_lies_in_a_folder_that_becomes_a_store_stays() {
     assert_eq!(names(&folder.path().join(TMP)), ["thesis.tex"]);
 }
 
-/// What may stand in a store that is not a sweep's.
+/// A foreign file in a store.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Planted {
+enum ForeignFile {
     Link,
     LinkToDevice,
     LinkToNothing,
@@ -196,7 +188,7 @@ enum Planted {
     HardLink,
 }
 
-impl Planted {
+impl ForeignFile {
     const ALL: [Self; 7] = [
         Self::Link,
         Self::LinkToDevice,
@@ -227,7 +219,7 @@ fn is_folder(place: &Path) -> bool {
     place.extension().is_none() && !place.ends_with(LOCK)
 }
 
-/// All that is done with a store, by name; `open` takes it anew.
+/// All operations on a store, by name; `open` opens it again.
 fn operations(store: &Store) -> Vec<(&'static str, Result<(), StoreError>)> {
     let failure = Failure {
         id: id('a'),
@@ -262,9 +254,10 @@ fn operations(store: &Store) -> Vec<(&'static str, Result<(), StoreError>)> {
 const BILL: &str = "bills/aaaaaaaaaaaaaaaa.json";
 const FAILURE: &str = "failures/aaaaaaaaaaaaaaaa.json";
 
-/// What is refused as soon as this stands there. A folder in place of a file that is renamed or removed fails besides.
-fn expected(place: &str, planted: Planted) -> Vec<&'static str> {
-    use Planted::{Folder, HardLink, Huge};
+/// Operations that are refused while the file is there. With a folder in place of a file that is renamed or removed,
+/// others fail besides.
+fn expected(place: &str, planted: ForeignFile) -> Vec<&'static str> {
+    use ForeignFile::{Folder, HardLink, Huge};
     match (place, planted) {
         (LOCK, Huge) => vec![],
         (LOCK, _) => vec!["job", "sweep"],
@@ -288,7 +281,7 @@ fn expected(place: &str, planted: Planted) -> Vec<&'static str> {
 #[test]
 fn whatever_stands_in_a_store_nothing_outside_is_touched_and_the_file_is_named() {
     for place in [LOCK, RUNS, HEAD, BILL, FAILURE, TMP, BILLS, FAILURES] {
-        for planted in Planted::ALL {
+        for planted in ForeignFile::ALL {
             let folder = tempfile::tempdir().unwrap();
             let other = folder.path().join("other");
             fs::create_dir(&other).unwrap();
@@ -322,36 +315,44 @@ fn what_is_found_and_what_was_expected_is_said() {
     let cases = [
         (
             LOCK,
-            Planted::Link,
+            ForeignFile::Link,
             "is a symbolic link; expected a regular file",
         ),
         (
             LOCK,
-            Planted::HardLink,
+            ForeignFile::HardLink,
             "has 2 hard links; expected a file of the store alone",
         ),
         (
             RUNS,
-            Planted::Pipe,
+            ForeignFile::Pipe,
             "is a named pipe; expected a regular file",
         ),
         (
             RUNS,
-            Planted::Huge,
+            ForeignFile::Huge,
             "is larger than 64 MiB; expected at most that",
         ),
         (
             HEAD,
-            Planted::LinkToDevice,
+            ForeignFile::LinkToDevice,
             "is a symbolic link; expected a regular file",
         ),
         (
             BILL,
-            Planted::Folder,
+            ForeignFile::Folder,
             "is a folder; expected a regular file",
         ),
-        (TMP, Planted::Link, "is a symbolic link; expected a folder"),
-        (BILLS, Planted::Pipe, "is a named pipe; expected a folder"),
+        (
+            TMP,
+            ForeignFile::Link,
+            "is a symbolic link; expected a folder",
+        ),
+        (
+            BILLS,
+            ForeignFile::Pipe,
+            "is a named pipe; expected a folder",
+        ),
     ];
     for (place, planted, problem) in cases {
         let folder = tempfile::tempdir().unwrap();

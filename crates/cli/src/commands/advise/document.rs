@@ -1,8 +1,8 @@
 //! How advice is printed.
 
 use anyhow::Result;
-use pagetoll_advice::{Advice, Billed, Facts, Gain};
-use pagetoll_observe::Capture;
+use pagetoll_advice::{Advice, BilledRow, Facts, Gain};
+use pagetoll_captures::Capture;
 use pagetoll_render::document::{Document, Fact, Section};
 
 /// Advice on a capture.
@@ -84,7 +84,7 @@ fn in_words(gain: &Gain) -> String {
 
 fn kept(gain: &Gain) -> String {
     let mut bills = [&gain.before, &gain.after]
-        .map(|Billed { bill, .. }| bill.as_str())
+        .map(|BilledRow { bill, .. }| bill.as_str())
         .to_vec();
     bills.dedup();
     bills.join(", ")

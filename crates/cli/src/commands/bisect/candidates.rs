@@ -101,7 +101,8 @@ fn between(mut packages: Vec<Package>, good: &str, bad: &str) -> Result<Vec<Pack
                 some => some.join(", "),
             };
             Failure::BadInput(format!(
-                "{prefix}: no package of the suites begins with it; they have {versions}"
+                "{prefix}: no package of the suites begins with it; they have {versions}; --suite names others, such as \
+                 trixie-backports"
             ))
         })
     };
@@ -146,10 +147,11 @@ mod tests {
             "debian:a/7.0.4-1",
         ];
         assert_eq!(names("6.18", "7").unwrap(), expected);
+        let unknown = names("6.1", "7").unwrap_err();
         assert!(
-            names("6.1", "7")
-                .unwrap_err()
-                .starts_with("6.1: no package of the suites begins")
+            unknown.starts_with("6.1: no package of the suites begins")
+                && unknown.contains("--suite names others"),
+            "{unknown}"
         );
         let reversed = names("7.0", "6.19").unwrap_err();
         assert!(

@@ -37,7 +37,7 @@ impl<'a> Commits<'a> {
         let repository = Repository::open(tree, cache, stop).map_err(Error::from)?;
         let commits = repository.between(good, bad, stop).map_err(Error::from)?;
         let order = Order {
-            spec: Spec::of_linux(NONE, arch).map_err(Error::from)?,
+            spec: Spec::linux(NONE, arch).map_err(Error::from)?,
             source: None,
             freshness: Freshness::Cached,
             jobs: thread::available_parallelism().map_or(1, usize::from),
@@ -48,7 +48,7 @@ impl<'a> Commits<'a> {
             stop,
             progress,
         };
-        let builds = Builds::of(repository, order, surroundings).map_err(Error::from)?;
+        let builds = Builds::new(repository, order, surroundings).map_err(Error::from)?;
         Ok(Self { commits, builds })
     }
 
@@ -68,7 +68,7 @@ impl<'a> Commits<'a> {
     }
 }
 
-/// What kernels have to have for this route.
+/// Configuration of kernels for this route.
 const fn flavour(route: Route) -> Flavour {
     match route {
         Route::Pin => Flavour::Vfio,

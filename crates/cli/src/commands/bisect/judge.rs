@@ -3,14 +3,15 @@
 use std::sync::Mutex;
 
 use anyhow::Result;
+use clap::CommandFactory;
 use pagetoll_backend::Context;
 use pagetoll_bill::Bill;
-use pagetoll_bill::diff::{self, Diff};
-use pagetoll_bill::row::RowKey;
+use pagetoll_bill::row::{RowKey, RowSelection};
+use pagetoll_compare::diff::{self, Diff};
 use pagetoll_sweep::bisect::Verdict;
 
 use super::settings;
-use crate::args::{self, Judging, RunOneArgs};
+use crate::args::{Cli, Judging, RunOneArgs};
 use crate::commands::report;
 use crate::commands::sweep::executor::{Attempt, Executor};
 use crate::commands::sweep::inputs::Inputs;
@@ -92,7 +93,7 @@ impl Judge {
     /// Why the bills cannot be compared.
     pub(super) fn diff(&self, bill: &Bill) -> Result<Diff, String> {
         let mut diff =
-            Diff::of(&self.good, bill, self.tolerance).map_err(|error| error.to_string())?;
+            Diff::new(&self.good, bill, self.tolerance).map_err(|error| error.to_string())?;
         diff.changes.retain(|change| change.key == self.row);
         diff.findings.retain(|finding| finding.key == self.row);
         diff.unmatched.clear();
@@ -127,31 +128,22 @@ impl Judge {
     }
 }
 
-/// The only row with these words in its name, which are separated by commas.
-fn row(asked: &str, bill: &Bill) -> Result<RowKey, Failure> {
-    let keys: Vec<_> = bill
-        .rows
-        .iter()
-        .filter(|row| row.cost().is_some())
-        .map(|row| row.key.on_any_kernel())
-        .collect();
-    let has_all = |key: &&RowKey| {
-        let name = key.to_string();
-        let parts: Vec<_> = name.split(", ").collect();
-        asked.split(',').all(|part| parts.contains(&part.trim()))
-    };
-    let mut found: Vec<_> = keys.iter().filter(has_all).collect();
-    found.dedup();
-    match found.as_slice() {
-        [key] => Ok((*key).clone()),
+/// The only row that a filter selects.
+fn row(filter: &str, bill: &Bill) -> Result<RowKey, Failure> {
+    let rows = bill.rows.iter().filter(|row| row.cost().is_some());
+    let mut keys: Vec<_> = rows.map(|row| row.key.on_any_kernel()).collect();
+    let selection = RowSelection::new([filter]);
+    selection
+        .check(keys.iter())
+        .map_err(|error| Failure::BadInput(error.to_string()))?;
+    keys.retain(|key| selection.includes(key));
+    keys.dedup();
+    match keys.as_slice() {
+        [key] => Ok(key.clone()),
         several => {
-            let (what, names) = match several {
-                [] => ("is no row", keys.iter().collect()),
-                _ => ("is not one row", found),
-            };
-            let names: Vec<_> = names.iter().map(|key| format!("'{key}'")).collect();
+            let names: Vec<_> = several.iter().map(|key| format!("'{key}'")).collect();
             Err(Failure::BadInput(format!(
-                "--row {asked}: {what}; expected one of {}",
+                "--row {filter}: several rows; expected one of {}",
                 names.join(", ")
             )))
         }
@@ -174,7 +166,7 @@ fn judged(args: &RunOneArgs, context: &Context<'_>) -> Result<Outcome> {
     let settings = settings(good.route.name(), &args.judging, &[])?;
     let judge = Judge::new(&args.judging, Sought::More, good)?;
     let mut inputs = Inputs::new(context.stop);
-    let job = jobs::job(settings, &mut args::command(), &mut inputs)?;
+    let job = jobs::job(settings, &mut Cli::command(), &mut inputs)?;
     let jobs = [job];
     let ended: Mutex<Option<Attempt>> = Mutex::default();
     let took = |_: &pagetoll_sweep::Job, attempt| {

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use pagetoll_bill::Unit;
-use pagetoll_bill::cost::{CostTable, Derived, Kind};
+use pagetoll_cost::{CostTable, Derived, Kind};
 use pagetoll_live::routes::demand::primitives::{self, DEFAULT_ROUNDS, MOST_ROUNDS, Measurements};
 
 use super::{Figure, Table, figure_of, versions};

@@ -1,7 +1,7 @@
 //! A table of the Xen PV guest that this host is, from bills that it makes of itself.
 
 use anyhow::Result;
-use pagetoll_backend::{Backend, Billed};
+use pagetoll_backend::{Backend, Billed, Prepared};
 use pagetoll_bill::{Bill, Route, Spec};
 use pagetoll_live::Live;
 
@@ -18,14 +18,14 @@ pub(super) fn bills(args: &CalibrateArgs, verbosity: Verbosity) -> Result<Vec<Bi
         let mut spec = Spec::new(route);
         spec.runs = args.rounds;
         spec.live.probe.clone_from(&args.probe);
-        Live.check(&spec).map(|()| spec)
+        Live.prepare(&spec)
     };
     let orders = ROUTES
         .map(order)
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?;
-    let bill = |spec: Spec| {
-        let Billed { draft, .. } = watched(verbosity, |context| Live.bill(&spec, context))?;
+    let bill = |order: Box<dyn Prepared>| {
+        let Billed { draft, .. } = watched(verbosity, |context| order.bill(context))?;
         Ok(draft.complete(invocation("ordered by --this-host".to_owned())))
     };
     orders.into_iter().map(bill).collect()

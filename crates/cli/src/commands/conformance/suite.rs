@@ -81,7 +81,7 @@ impl<C: Scripted> Suite<C> {
 
     fn check(&self, args: &ConformanceArgs, cases: usize) -> Result<(), Failure> {
         if cases == 0 {
-            let problem = format!("--case {}: no case is called so", args.case);
+            let problem = format!("--case {}: no such case", args.case);
             return Err(Failure::BadInput(problem));
         }
         self.check_on(args.on)?;

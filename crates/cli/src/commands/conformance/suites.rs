@@ -110,7 +110,7 @@ fn kvm_on_this_host(cases: &[kvm::Case], verbosity: Verbosity) -> Result<Answers
 fn given(cases: &[kvm::Case], outcomes: Vec<Outcome>) -> Vec<Given> {
     let pairs = cases.iter().zip(outcomes);
     let given = pairs.map(|(case, outcome)| match outcome {
-        Outcome::Answered(answered) => Given::Answers(kvm::describe(case, &answered)),
+        Outcome::Answers(answered) => Given::Answers(kvm::describe(case, &answered)),
         Outcome::Skipped(why) => Given::Skipped(why),
     });
     given.collect()

@@ -1,7 +1,7 @@
 //! How a capture and a comparison are printed.
 
 use pagetoll_advice::Advice;
-use pagetoll_observe::{
+use pagetoll_captures::{
     Capture, Change, Comparison, Group, Item, Observation, Party, Side, Volume,
 };
 use pagetoll_render::document::{Document, Fact, Section};

@@ -4,8 +4,8 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use pagetoll_observe::{DumpError, dump};
-use pagetoll_traces::symbols::Symbols;
+use pagetoll_captures::{DumpError, dump};
+use pagetoll_xentrace::symbols::Symbols;
 
 use super::super::{name_of, open};
 use crate::failure::{self, Failure, Outcome};

@@ -1,7 +1,7 @@
 //! `pagetoll read --how`: the commands that record what can be read, on this host.
 
 use anyhow::Result;
-use pagetoll_observe::Recording;
+use pagetoll_captures::Recording;
 use pagetoll_render::document::{Document, Section};
 
 use super::super::write_list;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use pagetoll_backend::{Context, Error};
+use pagetoll_captures::{Observation, observe};
 use pagetoll_live::host::recording::kvm_counters;
-use pagetoll_observe::{Observation, observe};
-use pagetoll_traces::symbols::Symbols;
+use pagetoll_xentrace::symbols::Symbols;
 
 use super::super::watched::watched;
 use crate::args::Verbosity;

@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::Result;
 use pagetoll_backend::{Stop, input};
 use pagetoll_bill::spec::LabSpec;
-use pagetoll_bill::{Arch, Backend, Opt, Package, Spec};
+use pagetoll_bill::{Arch, Backend, Package, Spec};
 use pagetoll_fix::spec::{self as fix, Spec as FixSpec};
 use pagetoll_host::cache::Cache;
 use pagetoll_host::digest::{sha256_of, sha256_of_reader};
@@ -24,14 +24,30 @@ use pagetoll_sweep::Input;
 use super::jobs::Checked;
 use crate::failure::Failure;
 
-/// What kernels and hypervisors are called of which an order names none.
+/// Name of a kernel or hypervisor where an order has none.
 const DEFAULT: &str = "debian";
+
+/// An option that names an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Image {
+    Kernel,
+    Xen,
+}
+
+impl Image {
+    const fn flag(self) -> &'static str {
+        match self {
+            Self::Kernel => "--kernel",
+            Self::Xen => "--xen",
+        }
+    }
+}
 
 /// Inputs that were looked up so far.
 pub(in crate::commands) struct Inputs<'a> {
     stop: &'a Stop,
     cache: Option<Cache>,
-    images: BTreeMap<(Opt, String, Arch), Vec<Input>>,
+    images: BTreeMap<(Image, String, Arch), Vec<Input>>,
 }
 
 impl<'a> Inputs<'a> {
@@ -49,9 +65,9 @@ impl<'a> Inputs<'a> {
         match backend {
             Backend::Sim => of_sim(spec),
             Backend::Live => files([
-                (Opt::Probe, spec.live.probe.as_deref()),
+                ("--probe", spec.live.probe.as_deref()),
                 (
-                    Opt::CompareSelftest,
+                    "--compare-selftest",
                     spec.demand.compare_selftest.as_deref(),
                 ),
             ]),
@@ -71,23 +87,23 @@ impl<'a> Inputs<'a> {
         let arch = arch.unwrap_or_default();
         let mut names: Vec<_> = kernels
             .iter()
-            .map(|kernel| (Opt::Kernel, kernel.as_str()))
+            .map(|kernel| (Image::Kernel, kernel.as_str()))
             .collect();
         if names.is_empty() {
-            names.push((Opt::Kernel, DEFAULT));
+            names.push((Image::Kernel, DEFAULT));
         }
-        if Opt::Xen.applies(spec.route, Backend::Lab) {
-            names.push((Opt::Xen, xen.as_deref().unwrap_or(DEFAULT)));
+        if spec.route.is_xen_pv() {
+            names.push((Image::Xen, xen.as_deref().unwrap_or(DEFAULT)));
         }
         let mut inputs = files([
-            (Opt::Headers, headers.as_deref()),
-            (Opt::Modules, modules.as_deref()),
+            ("--headers", headers.as_deref()),
+            ("--modules", modules.as_deref()),
         ])?;
-        for (option, name) in names {
-            let key = (option, name.to_owned(), arch);
+        for (image, name) in names {
+            let key = (image, name.to_owned(), arch);
             if !self.images.contains_key(&key) {
-                let image = self.image(option, name, arch)?;
-                self.images.insert(key.clone(), image);
+                let inputs = self.image(image, name, arch)?;
+                self.images.insert(key.clone(), inputs);
             }
             inputs.extend(self.images[&key].clone());
         }
@@ -95,14 +111,14 @@ impl<'a> Inputs<'a> {
     }
 
     /// What a kernel or a Xen is made from.
-    fn image(&mut self, option: Opt, name: &str, arch: Arch) -> Result<Vec<Input>> {
+    fn image(&mut self, image: Image, name: &str, arch: Arch) -> Result<Vec<Input>> {
         if name.starts_with(fix::PREFIX) {
-            return self.built(option, name, arch);
+            return self.built(image, name, arch);
         }
-        if option == Opt::Xen {
+        if image == Image::Xen {
             return match name.parse::<XenSource>().map_err(backend_error)? {
                 XenSource::Debian { suite } => self.xen(suite.as_deref()),
-                XenSource::File(file) => files([(option, Some(file.as_path()))]),
+                XenSource::File(file) => files([(Image::Xen.flag(), Some(file.as_path()))]),
                 XenSource::Built(_) => Ok(Vec::new()),
             };
         }
@@ -117,16 +133,18 @@ impl<'a> Inputs<'a> {
                 let headers = kernel.headers.unwrap_or_default();
                 Ok(packages(kernel.image.iter().chain(&headers)))
             }
-            KernelSource::Files { image, .. } => files([(option, Some(image.as_path()))]),
+            KernelSource::Files { image: file, .. } => {
+                files([(Image::Kernel.flag(), Some(file.as_path()))])
+            }
             KernelSource::Built(_) => Ok(Vec::new()),
         }
     }
 
     /// The source and the patches of what a fix is built from.
-    fn built(&mut self, option: Opt, name: &str, arch: Arch) -> Result<Vec<Input>> {
-        let spec = match option {
-            Opt::Xen => FixSpec::of_xen(name),
-            _ => FixSpec::of_linux(name, arch),
+    fn built(&mut self, image: Image, name: &str, arch: Arch) -> Result<Vec<Input>> {
+        let spec = match image {
+            Image::Xen => FixSpec::xen(name),
+            Image::Kernel => FixSpec::linux(name, arch),
         };
         let spec = spec.map_err(pagetoll_backend::Error::from)?;
         let patches = spec
@@ -138,9 +156,9 @@ impl<'a> Inputs<'a> {
             version: spec.series.version.clone(),
             sha256: sha256_of(format!("{patches:?}").as_bytes()),
         }];
-        inputs.extend(match option {
-            Opt::Xen => self.xen(spec.suite())?,
-            _ => {
+        inputs.extend(match image {
+            Image::Xen => self.xen(spec.suite())?,
+            Image::Kernel => {
                 let archive = self.archive(spec.suite(), arch)?;
                 let source = archive.index().source(&spec.series.version);
                 let source = source.map_err(|problem| lacking(name, &problem))?;
@@ -183,7 +201,7 @@ fn of_sim(spec: &Spec) -> Result<Vec<Input>> {
     let text = costs::text(spec.sim.costs.as_deref(), spec.route)
         .map_err(pagetoll_backend::Error::from)?;
     Ok(vec![Input {
-        name: Opt::Costs.name().to_owned(),
+        name: "--costs".to_owned(),
         version: String::new(),
         sha256: sha256_of(text.as_bytes()),
     }])
@@ -205,17 +223,19 @@ fn packages<'p>(listed: impl IntoIterator<Item = &'p Listed>) -> Vec<Input> {
     listed.into_iter().map(input).collect()
 }
 
-fn files<'p>(named: impl IntoIterator<Item = (Opt, Option<&'p Path>)>) -> Result<Vec<Input>> {
+fn files<'p>(
+    named: impl IntoIterator<Item = (&'static str, Option<&'p Path>)>,
+) -> Result<Vec<Input>> {
     let given = named
         .into_iter()
-        .filter_map(|(option, path)| Some((option, path?)));
-    let input = |(option, path): (Opt, &Path)| {
+        .filter_map(|(flag, path)| Some((flag, path?)));
+    let input = |(flag, path): (&str, &Path)| {
         let sha256 = match path.is_dir() {
             true => sha256_of(listing(path)?.as_bytes()),
-            false => digest(option, path)?,
+            false => digest(flag, path)?,
         };
         Ok(Input {
-            name: option.name().to_owned(),
+            name: flag.to_owned(),
             version: String::new(),
             sha256,
         })
@@ -223,11 +243,9 @@ fn files<'p>(named: impl IntoIterator<Item = (Opt, Option<&'p Path>)>) -> Result
     given.map(input).collect()
 }
 
-fn digest(option: Opt, path: &Path) -> Result<String, Failure> {
+fn digest(flag: &str, path: &Path) -> Result<String, Failure> {
     let digest = input::open(path).and_then(|file| Ok(sha256_of_reader(file)?));
-    digest.map_err(|error| {
-        Failure::BadInput(format!("{} {}: {error}", option.name(), path.display()))
-    })
+    digest.map_err(|error| Failure::BadInput(format!("{flag} {}: {error}", path.display())))
 }
 
 /// The names and sizes of all files below a folder.

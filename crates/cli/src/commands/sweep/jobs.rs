@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use clap::FromArgMatches;
+use clap::{CommandFactory, FromArgMatches};
 use pagetoll_backend::{Stop, input};
 use pagetoll_bill::{Backend, Spec, options};
 use pagetoll_sweep::plan::HOST;
 use pagetoll_sweep::{Job, Plan, PlanError, Settings};
 
 use super::inputs::Inputs;
-use crate::args::{self, Cli, Command};
+use crate::args::{BillArgs, Cli, Command};
 use crate::backends;
 use crate::command_line::command_line;
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ pub(in crate::commands) fn of_plan(file: &Path, stop: &Stop) -> Result<Vec<Job>>
         .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
     let plan = Plan::parse(&name, &text, &option_names()).map_err(refused)?;
     let settings = plan.jobs(&name, stop).map_err(refused)?;
-    let (mut command, mut inputs) = (args::command(), Inputs::new(stop));
+    let (mut command, mut inputs) = (Cli::command(), Inputs::new(stop));
     let job = |settings: Settings| {
         stop.check().map_err(pagetoll_backend::Error::from)?;
         job(settings, &mut command, &mut inputs).with_context(|| name.clone())
@@ -79,17 +79,18 @@ fn checked(words: &[String], command: &mut clap::Command, settings: &Settings) -
         .try_get_matches_from_mut(words)
         .and_then(|matches| Cli::from_arg_matches(&matches))
         .map_err(|error| Failure::BadInput(in_short(&error)))?;
-    let Command::Bill(route) = parsed.command else {
-        return Err(Failure::BadInput("is no bill".to_owned()).into());
+    let Command::Bill(args) = parsed.command else {
+        return Err(Failure::BadInput("not a bill".to_owned()).into());
     };
-    let (route, args) = route.command.split();
-    let spec = args.spec(route);
-    let backend = backends::chosen(route, args.on).kind;
-    options::check(spec.given(), route, backend).map_err(pagetoll_backend::Error::from)?;
-    backends::of(backend).check(&spec)?;
+    let BillArgs {
+        spec, given, on, ..
+    } = *args;
+    let backend = backends::chosen(spec.route, on, &given).kind;
+    options::check(&given, spec.route, backend).map_err(pagetoll_backend::Error::from)?;
+    backends::of(backend).prepare(&spec)?;
     match settings.host() {
         Some(host) if backend != Backend::Live => Err(Failure::BadInput(format!(
-            "{HOST} = {host}: does not apply on {backend}, where counts do not depend on the machine; expected it with on = live"
+            "{HOST} = {host}: not supported on {backend}, whose figures do not depend on the machine; use on = live"
         ))
         .into()),
         _ => Ok(Checked { backend, spec }),
@@ -105,7 +106,7 @@ fn in_short(error: &clap::Error) -> String {
 
 /// The options of a bill that a plan may use, by their long names.
 pub(in crate::commands) fn option_names() -> Vec<String> {
-    let command = args::command();
+    let command = Cli::command();
     let bill = command.find_subcommand("bill");
     // All routes have the same options.
     let route = bill.and_then(|bill| bill.get_subcommands().next());
@@ -124,10 +125,9 @@ mod tests {
     #[test]
     fn a_plan_may_use_every_option_of_a_bill_that_writes_no_file() {
         let names = option_names();
-        let said = |option: &Opt| option.name().trim_start_matches('-').to_owned();
-        for option in Opt::ALL.iter().map(said) {
-            let refused = REFUSED.contains(&option.as_str());
-            assert_eq!(names.contains(&option), !refused, "{option}");
+        for option in Opt::all() {
+            let is_listed = names.iter().any(|name| name == option.name);
+            assert_eq!(is_listed, !REFUSED.contains(&option.name), "{option}");
         }
         assert!(names.contains(&"on".to_owned()), "{names:?}");
     }

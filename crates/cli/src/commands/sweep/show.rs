@@ -178,7 +178,7 @@ impl Costs {
 fn said(command: &str) -> BTreeMap<String, String> {
     let words = shlex::split(command).unwrap_or_default();
     let settings = match words.as_slice() {
-        [_, _, route, options @ ..] => Settings::of_words(route, options).unwrap_or_default(),
+        [_, _, route, options @ ..] => Settings::from_words(route, options).unwrap_or_default(),
         _ => Settings::default(),
     };
     let said = settings.iter().filter(|(name, _)| *name != "format");

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use pagetoll_backend::{Backend, Error};
-use pagetoll_bill::cost::CostTable;
 use pagetoll_bill::route::Demand;
 use pagetoll_bill::spec::{DemandSpec, Placement};
 use pagetoll_bill::{Draft, Route, RouteMechanism, Spec};
+use pagetoll_cost::CostTable;
 use pagetoll_live::Live;
 use pagetoll_live::routes::demand::primitives;
 use pagetoll_sim::costs;
@@ -52,10 +52,9 @@ pub(super) fn run(
     destination: &Destination,
     verbosity: Verbosity,
 ) -> Result<Outcome> {
-    let spec = spec(args);
-    Live.check(&spec)?;
+    let prepared = Live.prepare(&spec(args))?;
     let costs = table(args, verbosity)?;
-    let draft = watched(verbosity, |context| Live.bill(&spec, context))?.draft;
+    let draft = watched(verbosity, |context| prepared.bill(context))?.draft;
     let points = compare(&draft, &costs, Placement::Together, SAMPLES).map_err(Error::from)?;
     let compared = Compared {
         costs: &costs.name,
@@ -74,7 +73,7 @@ fn table(args: &ValidateArgs, verbosity: Verbosity) -> Result<CostTable> {
     }
     let found = calibrate::measured(primitives::DEFAULT_ROUNDS, verbosity)?;
     let text = calibrate::table_text("this-host", &found)?;
-    Ok(CostTable::parse("this-host", &text).map_err(Error::from)?)
+    CostTable::parse("this-host", &text).map_err(|error| Error::bad_input(error.to_string()).into())
 }
 
 /// Threads are put where the model has them: vCPUs on CPUs in turn, the reader on the first vCPU's.

@@ -5,7 +5,9 @@ mod encode;
 use pagetoll_backend::Error;
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::LabSpec;
-use pagetoll_conformance::kvm::{Answer, Answered, Case, Need, Outcome, Place, Shown, Waiting};
+use pagetoll_conformance::kvm::{
+    Answer, Case, Need, Outcome, PageContent, Place, StepAnswer, Waiting,
+};
 use pagetoll_host::{Surroundings, capacity};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
@@ -108,14 +110,17 @@ pub fn run(
 
 fn answered(next: Next<'_, Case>, ran: &KvmCase) -> Result<Outcome, LabError> {
     next.answered_by(ran.index, ran.answers.len())?;
-    let answered = ran.answers.iter().map(|(answer, pending, total)| Answered {
-        answer: decoded(answer),
-        waiting: Waiting {
-            pending: *pending,
-            total: *total,
-        },
-    });
-    Ok(Outcome::Answered(answered.collect()))
+    let answered = ran
+        .answers
+        .iter()
+        .map(|(answer, pending, total)| StepAnswer {
+            answer: decoded(answer),
+            waiting: Waiting {
+                pending: *pending,
+                total: *total,
+            },
+        });
+    Ok(Outcome::Answers(answered.collect()))
 }
 
 fn lacks(next: Next<'_, Case>, skipped: &KvmCaseSkipped) -> Result<Outcome, LabError> {
@@ -139,7 +144,7 @@ fn decoded(answer: &KvmAnswer) -> Answer {
         Given::Filled(errno, field) => Answer::Filled(errno, Some(field)),
         Given::Untouched(errno) => Answer::Filled(errno, None),
         Given::Polled(revents) => Answer::Polled(revents),
-        Given::Received(at, flags) => Answer::Received(Place::of_address(at), flags),
+        Given::Received(at, flags) => Answer::Received(Place::from_address(at), flags),
         Given::Word(word) => Answer::Word(word),
         Given::Sleeps => Answer::Sleeps,
         Given::Idle => Answer::Idle,
@@ -151,7 +156,7 @@ fn decoded(answer: &KvmAnswer) -> Answer {
             Answer::Other(format!("errno {errno}, exit reason {reason}"))
         }
         Given::Shown(ref pages) => {
-            let shown = pages.iter().map(|&(first, rest, protected)| Shown {
+            let shown = pages.iter().map(|&(first, rest, protected)| PageContent {
                 first,
                 rest,
                 protected,

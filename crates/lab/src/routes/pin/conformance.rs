@@ -3,7 +3,7 @@
 use pagetoll_backend::Error;
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::{Iommu, LabSpec};
-use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemoryShape};
+use pagetoll_conformance::vfio::{self, Answer, Call, Case, Shape as MemoryShape};
 use pagetoll_host::{Surroundings, capacity};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
@@ -55,7 +55,7 @@ pub fn run(
     request: &Request,
     cases: &[Case],
     surroundings: &Surroundings<'_>,
-) -> Result<Answers<Answered>, LabError> {
+) -> Result<Answers<vfio::Answers>, LabError> {
     check_tools(request.arch, std::slice::from_ref(&request.kernel))?;
     let machine = machine(cases, request.arch);
     capacity::require_memory(machine.memory_mib(), NAME)?;
@@ -150,7 +150,7 @@ fn line(call: Call) -> String {
     }
 }
 
-fn answered(next: Next<'_, Case>, ran: &PinCase) -> Result<Answered, LabError> {
+fn answered(next: Next<'_, Case>, ran: &PinCase) -> Result<vfio::Answers, LabError> {
     next.answered_by(ran.index, ran.answers.len())?;
     let answer = |&(errno, value, locked): &(i32, u64, u64)| Answer {
         errno,

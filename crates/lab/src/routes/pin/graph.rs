@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use pagetoll_bill::Toll;
 use pagetoll_bill::row::Folio;
-use pagetoll_traces::ftrace::{FunctionCosts, FunctionGraph, RootCall};
+use pagetoll_ftrace::{FunctionCosts, FunctionGraph, RootCall};
 
 use super::boots::PinRun;
 
@@ -64,7 +64,7 @@ pub(super) fn shares(found: &PinRun) -> Shares {
             continue;
         };
         // A trace that lost its beginning or its end says nothing of the whole.
-        if graph.without_entry > 0 || graph.truncated.is_some() {
+        if graph.without_entry > 0 || graph.left_out_from.is_some() {
             continue;
         }
         for direction in [Direction::Map, Direction::Unmap] {

@@ -59,10 +59,6 @@ pub(crate) fn result(vcpu: &VcpuFd) -> Result<u64, LiveError> {
     get(vcpu, x(6)).map_err(LiveError::system("KVM_GET_ONE_REG of X6"))
 }
 
-pub(crate) fn program_counter(vcpu: &VcpuFd) -> Result<u64, kvm_ioctls::Error> {
-    get(vcpu, PC)
-}
-
 /// PC, and what the guest's last exception was, and at which address.
 pub(crate) fn place(vcpu: &VcpuFd) -> String {
     let [pc, esr, far] = [PC, ESR_EL1, FAR_EL1].map(|register| get(vcpu, register).unwrap_or(0));

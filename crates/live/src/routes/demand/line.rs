@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pagetoll_bill::route::{Demand, RouteMechanism};
 
-use crate::pager::Counts;
 use crate::vm::folios::Folios;
+use pagetoll_pager::Counts;
 
 /// What a row is measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

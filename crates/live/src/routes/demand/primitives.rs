@@ -23,7 +23,7 @@ mod wake_ups;
 use std::collections::BTreeMap;
 
 use pagetoll_backend::Context;
-use pagetoll_bill::cost::{Nearness, Topology};
+use pagetoll_cost::{Nearness, Topology};
 
 use super::run::content::Content;
 use crate::{LiveError, host};

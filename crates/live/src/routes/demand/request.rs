@@ -13,7 +13,6 @@ use pagetoll_units::Pages;
 use super::line::Line;
 use super::selftest;
 use crate::LiveError;
-use crate::pager;
 use crate::vm::memory::page_size;
 
 /// Pages are those of each vCPU; a batch is at most what a page table holds. By default batches that show the slope,
@@ -157,6 +156,30 @@ impl Request {
         lines
     }
 
+    /// System call by which the pager's readers wait.
+    pub(super) const fn pager_multiplexer(&self) -> pagetoll_pager::Multiplexer {
+        match self.waiting {
+            Waiting::Poll => pagetoll_pager::Multiplexer::Poll,
+            Waiting::Epoll => pagetoll_pager::Multiplexer::Epoll,
+        }
+    }
+
+    /// Sharing of userfaultfds by the pager's ranges, each of which is a vCPU's.
+    pub(super) const fn pager_sharing(&self) -> pagetoll_pager::Sharing {
+        match self.sharing {
+            Sharing::One => pagetoll_pager::Sharing::One,
+            Sharing::PerVcpu => pagetoll_pager::Sharing::PerRange,
+        }
+    }
+
+    /// Faults that the pager registers for.
+    pub(super) const fn pager_mode(&self) -> pagetoll_pager::Mode {
+        match self.faults {
+            Faults::Missing => pagetoll_pager::Mode::Missing,
+            Faults::Minor => pagetoll_pager::Mode::Minor,
+        }
+    }
+
     /// Pages of the largest number of vCPUs together.
     pub(super) fn most_pages(&self) -> u64 {
         let vcpus = self.vcpus.iter().max().copied().unwrap_or(1);
@@ -170,31 +193,4 @@ fn check_range(option: &str, given: u32, most: u32) -> Result<(), LiveError> {
     }
     let problem = format!("{option} {given}: expected 1 to {most}");
     Err(LiveError::BadOrder(problem))
-}
-
-impl From<Waiting> for pager::Waiting {
-    fn from(waiting: Waiting) -> Self {
-        match waiting {
-            Waiting::Poll => Self::Poll,
-            Waiting::Epoll => Self::Epoll,
-        }
-    }
-}
-
-impl From<Sharing> for pager::Sharing {
-    fn from(sharing: Sharing) -> Self {
-        match sharing {
-            Sharing::One => Self::One,
-            Sharing::PerVcpu => Self::PerRange,
-        }
-    }
-}
-
-impl From<Faults> for pager::Mode {
-    fn from(faults: Faults) -> Self {
-        match faults {
-            Faults::Missing => Self::Missing,
-            Faults::Minor => Self::Minor,
-        }
-    }
 }

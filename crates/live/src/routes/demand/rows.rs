@@ -14,9 +14,9 @@ use pagetoll_units::Pages;
 use super::line::{Line, LineRuns, Measured, SelftestRuns};
 use super::request::Request;
 use super::run::place;
-use crate::pager::Counts;
 use crate::vm::guest::privilege_level;
 use crate::vm::memory::{is_hugetlb, page_size};
+use pagetoll_pager::Counts;
 use tolls::{Items, Turn};
 
 /// The rows of a bill, and notes about them.
@@ -169,7 +169,7 @@ impl OrderedLine<'_> {
             ("exit-reported", counts.reported),
             ("exit-decoded", counts.decoded),
             ("exit-mmio", counts.completed),
-            ("in-vain", counts.in_vain),
+            ("in-vain", counts.spurious),
         ];
         let occurred = kinds.into_iter().filter(|(_, count)| *count > 0);
         let per_page = |(kind, count): (&str, u64)| (kind.to_owned(), count as f64 / pages);

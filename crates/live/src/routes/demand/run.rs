@@ -18,7 +18,6 @@ use vm_memory::GuestAddress;
 use super::line::{Line, Measured};
 use super::request::Request;
 use crate::cpu_time::thread_time;
-use crate::pager::{Counts, Delivery, EndOfReading, GuestRange, MemorySource, Options, Pager};
 use crate::vm::backing::Backing;
 use crate::vm::folios;
 use crate::vm::gmem::GmemSlots;
@@ -30,6 +29,7 @@ use crate::{LiveError, host};
 use content::Content;
 use crew::{Crew, Touched};
 use entry::{Entry, Source};
+use pagetoll_pager::{Counts, Delivery, GuestRange, MemorySource, Options, Pager, ReaderStop};
 use place::Role;
 use sequence::order_of;
 
@@ -180,10 +180,10 @@ impl Setup<'_> {
         let parts: Vec<_> = (0..self.vcpus()).map(part).collect();
         let options = Options {
             delivery,
-            mode: self.request.faults.into(),
+            mode: self.request.pager_mode(),
             batch: self.line.batch,
             page_size: page_size(self.request.memory),
-            sharing: self.request.sharing.into(),
+            sharing: self.request.pager_sharing(),
             ..Options::default()
         };
         Ok(Pager::new(
@@ -200,7 +200,7 @@ impl Setup<'_> {
         pager: &Pager<Source<'_>>,
         work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, LiveError>,
     ) -> Result<(T, Served), LiveError> {
-        let (end, failed) = (EndOfReading::new()?, AtomicBool::new(false));
+        let (end, failed) = (ReaderStop::new()?, AtomicBool::new(false));
         thread::scope(|scope| {
             let readers: Vec<_> = (0..self.readers(pager.userfaultfds()))
                 .map(|number| {
@@ -235,7 +235,7 @@ impl Setup<'_> {
         &self,
         pager: &Pager<Source<'_>>,
         number: usize,
-        end: &EndOfReading,
+        end: &ReaderStop,
     ) -> Result<Served, LiveError> {
         let role = Role::Reader(number, self.vcpus());
         let cpu = place::cpu_for(role, self.request.placement, &host::allowed_cpus());
@@ -244,7 +244,7 @@ impl Setup<'_> {
         let counts = pager.serve(
             number % pager.userfaultfds(),
             end,
-            self.request.waiting.into(),
+            self.request.pager_multiplexer(),
         )?;
         let worked = thread_time() - before;
         Ok(Served { counts, worked })

@@ -24,13 +24,13 @@ use super::run::crew::{Crew, Touched};
 use super::run::entry::{Entry, Source};
 use super::run::sequence::order_of;
 use super::tests::request;
-use crate::pager::socket::{self, SocketSource};
-use crate::pager::{GuestRange, MemorySource, Options, PageSource, Pager, Retry};
 use crate::vm::backing::Backing;
 use crate::vm::guest;
 use crate::vm::kick::Kicker;
 use crate::vm::machine::{Machine, Slots};
 use crate::{LiveError, host};
+use pagetoll_pager::socket::{self, SocketSource};
+use pagetoll_pager::{GuestRange, MemorySource, Options, PageSource, Pager, Retry};
 
 /// A source with failures, delays and short reads.
 struct Trouble<S> {
@@ -247,7 +247,7 @@ fn exits_are_possible() -> Result<(), LiveError> {
 /// What a host without hardware virtualisation reads itself.
 #[cfg(target_arch = "x86_64")]
 fn populate_tables(machine: &Machine, pager: &Pager<Source<'_>>) {
-    use crate::pager::CpuState;
+    use pagetoll_pager::CpuState;
 
     let vcpu = machine.vcpu(2).unwrap();
     let sregs = crate::arch::long_mode(vcpu.get_sregs().unwrap(), Ring::Three);

@@ -11,7 +11,7 @@ use pagetoll_protocol::step::{self, Step};
 use pagetoll_pv::findings::{Findings, Reports};
 use pagetoll_pv::plan::{Abilities, Other, Privcmd, Trace};
 use pagetoll_pv::session::{Kind, Session};
-use pagetoll_traces::xentrace::Windows;
+use pagetoll_xentrace::Windows;
 
 use super::surroundings::PRIVCMD;
 use super::{Guest, Request, Surroundings, module, steps};

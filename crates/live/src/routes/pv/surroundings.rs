@@ -15,7 +15,7 @@ const NO_UUID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// A Xen PV guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Guest {
+pub enum Guest {
     /// The control domain.
     Dom0,
     /// Any other.
@@ -24,7 +24,7 @@ pub(crate) enum Guest {
 
 /// The files in which a kernel says what it is, below a root of their own in tests.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
+pub struct Surroundings {
     root: PathBuf,
     /// Whether Xen has PV guests on this processor.
     has_pv: bool,
@@ -36,7 +36,8 @@ impl Surroundings {
     }
 
     /// Those of a host whose files are below `root`.
-    pub(crate) fn below(root: &Path) -> Self {
+    #[must_use]
+    pub fn below(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
             has_pv: arch::HAS_XEN_PV,
@@ -57,7 +58,7 @@ impl Surroundings {
     ///
     /// # Errors
     /// What it is instead.
-    pub(crate) fn guest(&self) -> Result<Guest, LiveError> {
+    pub fn guest(&self) -> Result<Guest, LiveError> {
         let remedy = "run it in a Xen PV guest, or use --on lab";
         let instead = |what: &str| Err(LiveError::environment(what, remedy));
         match self.line("sys/hypervisor/type").as_str() {

@@ -15,7 +15,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether it writes.
+    /// Returns whether the access writes.
     #[must_use]
     pub const fn is_write(self) -> bool {
         matches!(self, Self::Write(_))

@@ -1,4 +1,4 @@
-//! What happens when a page is touched that is not mapped, or not for that.
+//! Faults: touches of a page that is not mapped, or not for that access.
 //!
 //! | here | in Linux 6.18 |
 //! |---|---|
@@ -12,18 +12,18 @@ use pagetoll_units::Hva;
 use super::{Access, Mapped, Mm, Modes, Page, Permission, Pte, Vma};
 use crate::linux::userfaultfd::UffdId;
 
-/// Why a fault goes to a userfaultfd.
+/// Reason why a fault goes to a userfaultfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// There is no page (`VM_UFFD_MISSING`).
     Missing,
     /// The page cache has it (`VM_UFFD_MINOR`).
     Minor,
-    /// It is protected from writes (`VM_UFFD_WP`).
+    /// The page is protected from writes (`VM_UFFD_WP`).
     WriteProtect,
 }
 
-/// Why a page cannot be accessed.
+/// Reason why a page cannot be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faulted {
     /// The page cannot be populated: `EFAULT`.
@@ -68,7 +68,7 @@ impl Mm {
         let Some((file, index)) = vma.file_page(at) else {
             self.handle_userfault(vma, Reason::Missing)?;
             return Ok(match access.is_write() {
-                true => Pte::of(vma, Mapped::Private(Page::ZERO)),
+                true => Pte::new(vma, Mapped::Private(Page::ZERO)),
                 false => Pte::readable(Mapped::Zero),
             });
         };
@@ -82,7 +82,7 @@ impl Mm {
                 }
             }
         }
-        Ok(Pte::of(vma, Mapped::Shared(file, index)))
+        Ok(Pte::new(vma, Mapped::Shared(file, index)))
     }
 
     fn write_protected(&mut self, vma: &Vma, at: Hva, mut pte: Pte) -> Result<(), Faulted> {

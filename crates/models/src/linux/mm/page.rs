@@ -14,12 +14,12 @@ pub struct Page {
 }
 
 impl Page {
-    /// All zeroes.
+    /// A page of zeroes.
     pub const ZERO: Self = Self { first: 0, rest: 0 };
 
     /// A page of one word throughout.
     #[must_use]
-    pub const fn of(word: u64) -> Self {
+    pub const fn new(word: u64) -> Self {
         Self {
             first: word,
             rest: word,
@@ -27,7 +27,7 @@ impl Page {
     }
 }
 
-/// What an entry leads to.
+/// Target of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapped {
     /// No page: a marker that remembers write protection (`PTE_MARKER_UFFD_WP`).
@@ -45,12 +45,12 @@ pub enum Mapped {
 pub struct Pte {
     /// The page.
     pub mapped: Mapped,
-    /// Whether it can be written through without a fault.
+    /// Writes go through without a fault.
     pub writable: bool,
-    /// Whether a userfaultfd protects it from writes (`pte_uffd_wp`).
+    /// A userfaultfd protects the page from writes (`pte_uffd_wp`).
     pub uffd_wp: bool,
-    /// Which of all changes of this address space set it. A holder of a translation (KVM, by its MMU notifier) may
-    /// use it as long as this is the same.
+    /// Number of the change of this address space that set it. A holder of a translation (KVM, by its MMU notifier) may
+    /// use it as long as the number is the same.
     pub serial: u64,
 }
 
@@ -66,14 +66,14 @@ impl Pte {
     }
 
     /// A page of an area, that can be written if the area can.
-    pub(in crate::linux) fn of(vma: &Vma, mapped: Mapped) -> Self {
+    pub(in crate::linux) fn new(vma: &Vma, mapped: Mapped) -> Self {
         Self {
             writable: vma.maps_writable(),
             ..Self::readable(mapped)
         }
     }
 
-    /// The same page, protected from writes by a userfaultfd.
+    /// The page, protected from writes by a userfaultfd.
     #[must_use]
     pub(in crate::linux) const fn protected(self) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Pte {
         }
     }
 
-    /// Whether a page is mapped: `pte_present`.
+    /// Returns whether a page is mapped: `pte_present`.
     #[must_use]
     pub const fn is_present(&self) -> bool {
         !matches!(self.mapped, Mapped::Nothing)

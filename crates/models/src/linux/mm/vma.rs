@@ -9,7 +9,7 @@ use crate::linux::userfaultfd::UffdId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId(pub(super) usize);
 
-/// Where the pages of an area come from.
+/// Source of the pages of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// Nowhere: they are this process's own (`vma_is_anonymous`).
@@ -20,7 +20,7 @@ pub enum Backing {
     Hugetlb(FileId, u64),
 }
 
-/// What the process may do with an area.
+/// Accesses that the process may make to an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     /// Read and write.
@@ -47,9 +47,9 @@ bitflags::bitflags! {
 /// The userfaultfd that an area is registered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registration {
-    /// Who watches it.
+    /// Userfaultfd that watches the area.
     pub uffd: UffdId,
-    /// For which faults.
+    /// Faults that it gets.
     pub modes: Modes,
 }
 
@@ -60,9 +60,9 @@ pub struct Vma {
     pub start: Hva,
     /// The first byte after it.
     pub end: Hva,
-    /// Where its pages come from.
+    /// Source of its pages.
     pub backing: Backing,
-    /// What may be done with it.
+    /// Accesses that the process may make.
     pub permission: Permission,
     /// The userfaultfd that watches it, and for which faults.
     pub registration: Option<Registration>,
@@ -78,21 +78,21 @@ impl Vma {
         }
     }
 
-    /// Whether a userfaultfd gets all these faults.
+    /// Returns whether a userfaultfd gets all these faults.
     #[must_use]
     pub fn watches(&self, modes: Modes) -> bool {
         self.registration
             .is_some_and(|own| own.modes.contains(modes))
     }
 
-    /// Whether its pages are mapped writable whatever they were touched for: `vm_page_prot`, which a userfaultfd's write
-    /// protection of a shared file takes the write bit from (`vma_wants_writenotify`).
+    /// Returns whether pages are mapped writable whatever they were touched for: `vm_page_prot`, which a userfaultfd's
+    /// write protection of a shared file takes the write bit from (`vma_wants_writenotify`).
     pub(super) fn maps_writable(&self) -> bool {
         let notifies = matches!(self.backing, Backing::Shmem(..)) && self.watches(Modes::WP);
         self.permission == Permission::ReadWrite && !notifies
     }
 
-    /// Whether the kernel can report these faults at all: `vma_can_userfault`.
+    /// Returns whether the kernel can report these faults at all: `vma_can_userfault`.
     #[must_use]
     pub const fn can_userfault(&self, modes: Modes) -> bool {
         !(matches!(self.backing, Backing::Anonymous) && modes.contains(Modes::MINOR))

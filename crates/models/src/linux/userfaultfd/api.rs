@@ -39,7 +39,7 @@ bitflags::bitflags! {
     }
 }
 
-/// What poll(2) says.
+/// Answer of poll(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
     /// No unread fault.
@@ -84,7 +84,7 @@ impl Mm {
         found.filter(|found| !found.released).ok_or(Errno::BadF)
     }
 
-    /// The same, once its interface was agreed on: else `EINVAL`, as `userfaultfd_ioctl` has it.
+    /// The userfaultfd, once its interface was agreed on: else `EINVAL`, as `userfaultfd_ioctl` has it.
     pub(super) fn agreed(&mut self, uffd: UffdId) -> Result<(&mut Userfaultfd, Features), Errno> {
         let found = self.open_userfaultfd(uffd)?;
         let features = found.features.ok_or(Errno::Inval)?;
@@ -154,7 +154,8 @@ impl Mm {
         Ok(woken)
     }
 
-    /// Whether faults wait in a userfaultfd's queue; else they are errors. Every fault here is the kernel's own.
+    /// Returns whether faults wait in a userfaultfd's queue; else they are errors. Every fault here is the kernel's
+    /// own.
     pub(in crate::linux) fn waits_on(&self, uffd: UffdId) -> bool {
         self.userfaultfds.get(uffd.0).is_some_and(|found| {
             let sigbus = found
@@ -164,7 +165,7 @@ impl Mm {
         })
     }
 
-    /// Whether messages have the very address that was touched.
+    /// Returns whether messages have the very address that was touched.
     pub(in crate::linux) fn has_exact_address(&self, uffd: UffdId) -> bool {
         let features = self
             .userfaultfds

@@ -7,12 +7,10 @@ use super::{Range, ThreadId, UffdId};
 use crate::linux::Errno;
 use crate::linux::mm::{Backing, FileId, Mapped, Mm, Modes, Page, Pte, Vma};
 
-/// `UFFDIO_COPY_MODE_DONTWAKE`, and the same bit of the other calls.
-const DONTWAKE: u64 = 1 << 0;
 /// `UFFDIO_COPY_MODE_WP`, `UFFDIO_CONTINUE_MODE_WP`.
 const WP: u64 = 1 << 1;
 
-/// What the pages are to hold.
+/// Content of the new pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// `UFFDIO_COPY`: what is at this address.
@@ -28,21 +26,26 @@ pub enum Source {
 pub struct Fill {
     /// The pages.
     pub range: Range,
-    /// What they are to hold.
+    /// Content of the pages.
     pub source: Source,
     /// `UFFDIO_*_MODE_*`.
     pub mode: u64,
 }
 
+impl Fill {
+    /// `UFFDIO_COPY_MODE_DONTWAKE`, and the same bit of the other calls.
+    pub const DONTWAKE: u64 = 1 << 0;
+}
+
 /// The result of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filled {
-    /// What the call returned.
+    /// Return value of the call.
     pub returned: Result<(), Errno>,
     /// The last field, `copy`, `zeropage` or `mapped`: the bytes that are in, or the error with a minus; `None` where
     /// the kernel left it alone.
     pub field: Option<i64>,
-    /// Who was woken.
+    /// Threads that were woken.
     pub woken: Vec<ThreadId>,
 }
 
@@ -78,7 +81,7 @@ impl Mm {
                 false => Err(Errno::Again),
             },
             field: i64::try_from(bytes).ok(),
-            woken: match fill.mode & DONTWAKE {
+            woken: match fill.mode & Fill::DONTWAKE {
                 0 => self.wake(uffd, start, start + bytes),
                 _ => Vec::new(),
             },
@@ -93,8 +96,8 @@ impl Mm {
         }
         validate_range(fill.range)?;
         let known = match fill.source {
-            Source::Zero => DONTWAKE,
-            Source::Copy(_) | Source::PageCache => DONTWAKE | WP,
+            Source::Zero => Fill::DONTWAKE,
+            Source::Copy(_) | Source::PageCache => Fill::DONTWAKE | WP,
         };
         if fill.mode & !known != 0 {
             return Err(Errno::Inval);
@@ -147,7 +150,7 @@ impl Mm {
         };
         let pte = match (vma.file_page(at), fill.source) {
             (None, Source::Zero) => Pte::readable(Mapped::Zero),
-            (None, _) => Pte::of(vma, Mapped::Private(page)),
+            (None, _) => Pte::new(vma, Mapped::Private(page)),
             (Some((file, index)), source) => self.cached(vma, file, index, source)?,
         };
         self.check_free(at, pte.mapped)?;
@@ -176,7 +179,7 @@ impl Mm {
         match (source, there) {
             (Source::PageCache, false) => Err(Errno::Fault),
             (Source::Copy(_) | Source::Zero, true) => Err(Errno::Exist),
-            _ => Ok(Pte::of(vma, Mapped::Shared(file, index))),
+            _ => Ok(Pte::new(vma, Mapped::Shared(file, index))),
         }
     }
 
@@ -190,7 +193,7 @@ impl Mm {
         }
     }
 
-    /// What the calling thread finds at an address: `copy_from_user`, which faults pages in.
+    /// Page that the calling thread finds at an address: `copy_from_user`, which faults pages in.
     fn page_at(&mut self, at: Hva) -> Result<Page, Errno> {
         let faulted = self.fault_in(at, crate::linux::mm::Access::Read);
         // A thread that copies from memory that its own userfaultfd watches sleeps for ever; no script does.

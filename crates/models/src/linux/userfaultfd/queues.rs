@@ -13,13 +13,13 @@ pub struct ThreadId(pub u32);
 /// A fault that waits: `struct userfaultfd_wait_queue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Who sleeps.
+    /// Thread that sleeps.
     pub thread: ThreadId,
     /// The address that the message carries and by which the thread is woken: of the page, or the exact one.
     pub address: Hva,
-    /// Why the userfaultfd gets it.
+    /// Reason why the userfaultfd gets the fault.
     pub reason: Reason,
-    /// Whether it was a write.
+    /// Set for a write.
     pub write: bool,
 }
 
@@ -67,7 +67,7 @@ impl Queues {
         self.pending.len()
     }
 
-    /// All faults that wait.
+    /// Number of faults that wait, read or unread.
     #[must_use]
     pub fn total(&self) -> usize {
         self.pending.len() + self.read.len()

@@ -1,4 +1,4 @@
-//! Which memory a userfaultfd watches.
+//! Memory that a userfaultfd watches.
 
 use super::{Features, Range, ThreadId, UffdId};
 use crate::linux::Errno;

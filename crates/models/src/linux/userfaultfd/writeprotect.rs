@@ -75,7 +75,7 @@ impl Mm {
         }
     }
 
-    /// The same with `MM_CP_UFFD_WP_RESOLVE`: the next write faults once more, without a message.
+    /// `change_protection` with `MM_CP_UFFD_WP_RESOLVE`: the next write faults once more, without a message.
     pub(super) fn resolve_write_protection(&mut self, start: u64, end: u64) {
         let mut at = start;
         while at < end {

@@ -8,7 +8,7 @@ use crate::x86::{Flags, Level};
 use crate::xen::page_type::is_guest_slot;
 use crate::xen::{DomainId, PageType, Xen};
 
-/// What each frame's counts must be: references, uses.
+/// Counts that each frame must have: references, uses.
 pub(super) fn expected(xen: &Xen) -> BTreeMap<Mfn, (u32, u32)> {
     let mut counts: BTreeMap<Mfn, (u32, u32)> = BTreeMap::new();
     for (mfn, frame) in xen.frames().iter() {
@@ -54,7 +54,7 @@ fn count_table(xen: &Xen, table: Mfn, level: Level, counts: &mut BTreeMap<Mfn, (
     }
 }
 
-/// Whether all counts are right, and no frame that can be written is a table.
+/// Checks that all counts are right, and no frame that can be written is a table.
 pub(super) fn check(xen: &Xen) -> Result<(), String> {
     let expected = expected(xen);
     for (mfn, frame) in xen.frames().iter() {

@@ -151,7 +151,7 @@ impl Bench {
         }
     }
 
-    /// As a guest gives pages back: unpinned, and mapped writable again.
+    /// Gives pages back as a guest does: unpinned, and mapped writable again.
     fn tear_down(&mut self) {
         let _ = ext(&mut self.xen, 15, Mfn(0));
         assert_eq!(self.xen.set_gdt(CPU, &[], 0).code(), 0);

@@ -219,10 +219,10 @@ fn checks(cell: Cell, findings: &Findings) -> Vec<Check> {
     let mut races = findings.races.iter();
     let race = races.find(|race| race.mechanism == cell.mechanism && race.batch == cell.batch);
     let mut checks = single_checks(&clears, race);
-    checks.extend(
-        race.into_iter()
-            .flat_map(|race| race_checks(race, &findings.races)),
-    );
+    let race_checks = race
+        .into_iter()
+        .flat_map(|race| race_checks(race, &findings.races));
+    checks.extend(race_checks.map(|check| check.kept_from(findings.races_kept.clone())));
     checks
 }
 

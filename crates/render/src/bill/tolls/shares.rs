@@ -1,52 +1,29 @@
-//! Where a page's cost goes, of rows with many tolls: cache lines, locks, queues, and the largest by name.
+//! Shares of rows with many tolls: cache lines, locks, queues, and the largest by name.
 
+use pagetoll_bill::row::{TollKind, TollName};
 use pagetoll_bill::{Row, Toll};
 
-use super::axes;
+use crate::bill::axes;
 use crate::figure;
 use crate::table::{Column, NONE, Table};
 
-/// Tolls of a row that are named.
+/// Number of a row's tolls that are named.
 const NAMED: usize = 4;
 
-/// Kinds of contention, by what names of tolls begin with.
-const KINDS: [Contention; 3] = [
-    Contention {
-        title: "lines",
-        prefix: "line ",
-    },
-    Contention {
-        title: "locks",
-        prefix: "lock ",
-    },
-    Contention {
-        title: "queues",
-        prefix: "queue ",
-    },
+/// Kinds of contention, with the titles of their columns.
+const KINDS: [(TollKind, &str); 3] = [
+    (TollKind::Line, "lines"),
+    (TollKind::Lock, "locks"),
+    (TollKind::Queue, "queues"),
 ];
-
-struct Contention {
-    title: &'static str,
-    prefix: &'static str,
-}
-
-impl Contention {
-    /// Of the vCPU, and of the reader that serves it.
-    fn includes(&self, toll: &Toll) -> bool {
-        let name = toll.name.strip_prefix("reader ").unwrap_or(&toll.name);
-        name.starts_with(self.prefix)
-    }
-}
 
 pub(super) fn table(rows: &[&Row]) -> Table {
     let mut table = Table::default();
     axes::label(&mut table, rows);
     let sum = |row: &&Row| figure::cost(Toll::sum(row.tolls()));
     table.each(rows, Column::right("sum").rank(2), sum);
-    for kind in KINDS {
-        table.each(rows, Column::right(kind.title).rank(1), |row| {
-            share(row, &kind)
-        });
+    for (kind, title) in KINDS {
+        table.each(rows, Column::right(title).rank(1), |row| share(row, kind));
     }
     table.each(rows, Column::left("the largest").wrapping(), |row| {
         largest(row)
@@ -54,8 +31,10 @@ pub(super) fn table(rows: &[&Row]) -> Table {
     table
 }
 
-fn share(row: &Row, kind: &Contention) -> String {
-    let tolls = row.tolls().iter().filter(|toll| kind.includes(toll));
+/// Share of what the vCPU and the reader that serves it pay for a kind.
+fn share(row: &Row, kind: TollKind) -> String {
+    let of_kind = |toll: &&Toll| TollName::parse(&toll.name).kind == kind;
+    let tolls = row.tolls().iter().filter(of_kind);
     let costs: Vec<f64> = tolls.map(Toll::cost_per_page).collect();
     if costs.is_empty() {
         return NONE.to_owned();

@@ -12,7 +12,7 @@
 //! It is done anew for every sample of a table, so that the spread of a result is that of machines which all meet the
 //! calibration points. A table without these figures is taken as it is.
 
-use pagetoll_bill::cost::{CostKey, Prices, Topology};
+use pagetoll_cost::{CostKey, Prices, Topology};
 
 use super::costs::Factors;
 use super::run::{DemandError, run};
@@ -20,7 +20,7 @@ use super::{Mechanism, Scenario};
 
 /// Factors are sought between the smallest and the largest; a rate that needs another is not met.
 const RANGE: (f64, f64) = (0.05, 8.0);
-/// How near a cost has to come to its goal, as a ratio: less than a run's own noise.
+/// Largest distance of a cost from its goal, as a ratio: less than a run's own noise.
 const NEAR: f64 = 0.003;
 /// Tries, after which the nearest stands.
 const TRIES: u32 = 8;
@@ -44,19 +44,22 @@ pub struct Miss {
     pub key: CostKey,
     /// The model's cost over the stated one, less 1.
     pub error: f64,
-    /// Which factor was chosen to meet it.
+    /// Factor that was chosen to meet it.
     pub factor: &'static str,
-    /// What the factor came to: an end of its range, where the error has no other cause.
+    /// Value of the factor: an end of its range, where the error has no other cause.
     pub at: f64,
 }
 
 impl Calibration {
-    /// What `mechanism` is run with.
+    /// Factors that `mechanism` is run with.
     #[must_use]
-    pub const fn of(&self, mechanism: Mechanism) -> Factors {
+    pub const fn factors(&self, mechanism: Mechanism) -> Factors {
         match mechanism {
             Mechanism::Uffd => self.uffd,
-            _ => self.exit,
+            Mechanism::Populated
+            | Mechanism::Kernel
+            | Mechanism::Exit
+            | Mechanism::ExitOnMissing => self.exit,
         }
     }
 }
@@ -136,7 +139,7 @@ impl Bench<'_> {
         Ok((with(solved.at), solved.miss(key, "asleep")))
     }
 
-    /// What a page takes each vCPU, in nanoseconds.
+    /// Time that a page takes each vCPU, in nanoseconds.
     fn cost(&self, mechanism: Mechanism, vcpus: u32, factors: Factors) -> Result<f64, DemandError> {
         let scenario = Scenario {
             seed: self.seed,
@@ -166,8 +169,8 @@ impl Solved {
     }
 }
 
-/// Where `cost`, which rises, comes to `goal`: by false position on logarithmic scales, of which both are nearly
-/// straight.
+/// Finds the argument at which `cost`, which rises, is `goal`: by false position on logarithmic scales, of which both
+/// are nearly straight.
 fn solve(goal: f64, cost: impl Fn(f64) -> Result<f64, DemandError>) -> Result<Solved, DemandError> {
     let off = |at: f64| -> Result<f64, DemandError> { Ok((cost(at.exp())? / goal).ln()) };
     let mut low = (RANGE.0.ln(), off(RANGE.0.ln())?);

@@ -1,10 +1,10 @@
-//! What each step of a fault costs on one machine: a cost table's figures, in nanoseconds, under the names that the
-//! model uses.
+//! Cost of each step of a fault on one machine: a cost table's figures, in nanoseconds, under the names that the model
+//! uses.
 //!
 //! Three factors can be laid over them, which [`super::calibrate`] finds: on computing, on line transfers, and on
 //! wake-ups and hand-offs.
 
-use pagetoll_bill::cost::{CostError, CostKey, Nearness, Prices, Topology};
+use pagetoll_cost::{CostError, CostKey, Nearness, Prices, Topology};
 use pagetoll_engine::Ticks;
 
 /// Ticks of the engine in a nanosecond.
@@ -26,16 +26,17 @@ pub(crate) fn nanos(ticks: Ticks) -> f64 {
     ticks.get() as f64 / TICKS_PER_NANO
 }
 
-/// What is laid over a table's figures.
+/// Factors on a table's figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors {
-    /// On what every mechanism computes.
+    /// Factor on the computing of every mechanism.
     pub compute: f64,
-    /// On what only a thread has that sleeps or reads faults: going to sleep, reading, waking, coming round.
+    /// Factor on the work that only a thread has which sleeps or reads faults: going to sleep, reading, waking, coming
+    /// round.
     pub asleep: f64,
-    /// On the number of lines that a page moves without queueing for them.
+    /// Factor on the number of lines that a page moves without queueing for them.
     pub others: f64,
-    /// On all that is done under the userfaultfd's locks, and on handing them over.
+    /// Factor on all work under the userfaultfd's locks, and on handing them over.
     pub locked: f64,
 }
 
@@ -49,7 +50,7 @@ impl Factors {
     };
 }
 
-/// What threads compute, each alone on its core.
+/// Computing, for a thread alone on its core.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(crate) touch: f64,
@@ -87,7 +88,7 @@ pub(crate) struct Lines {
     pub(crate) others: f64,
 }
 
-/// What queues cost that are walked.
+/// Walks of wait queues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walks {
     pub(crate) fault: f64,
@@ -96,7 +97,7 @@ pub(crate) struct Walks {
     pub(crate) reader_lines: f64,
 }
 
-/// All of them.
+/// The costs of one machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     pub(crate) topology: Topology,
@@ -110,7 +111,7 @@ pub(crate) struct Costs {
 
 impl Costs {
     /// Reads them off one sample of a table. A transfer that the topology has no use for need not be there.
-    pub(crate) fn of(
+    pub(crate) fn new(
         topology: Topology,
         prices: &Prices<'_>,
         factors: Factors,
@@ -121,20 +122,20 @@ impl Costs {
             wake: wake(prices)?.scaled(factors),
             lines: lines(topology, prices)?.scaled(factors),
             walks: Walks {
-                fault: prices.of(CostKey::DEMAND_QUEUE_ENTRY)?,
-                reader: prices.of(CostKey::DEMAND_EPOLL_CALLBACK)?,
+                fault: prices.price(CostKey::DEMAND_QUEUE_ENTRY)?,
+                reader: prices.price(CostKey::DEMAND_EPOLL_CALLBACK)?,
                 reader_lock: prices
                     .given(CostKey::DEMAND_EPOLL_LOCK_LINES)
                     .unwrap_or(1.0),
-                reader_lines: prices.of(CostKey::DEMAND_EPOLL_CALLBACK_LINES)?,
+                reader_lines: prices.price(CostKey::DEMAND_EPOLL_CALLBACK_LINES)?,
             },
             smt_slowdown: if topology.threads > 1 {
-                prices.of(CostKey::DEMAND_SMT_SLOWDOWN)?
+                prices.price(CostKey::DEMAND_SMT_SLOWDOWN)?
             } else {
                 1.0
             },
             node_threads: if topology.sockets > 1 {
-                prices.of(CostKey::DEMAND_NODE_THREADS)?
+                prices.price(CostKey::DEMAND_NODE_THREADS)?
             } else {
                 f64::INFINITY
             },
@@ -144,25 +145,25 @@ impl Costs {
 
 fn work(prices: &Prices<'_>) -> Result<Work, CostError> {
     Ok(Work {
-        touch: prices.of(CostKey::DEMAND_TOUCH)?,
-        zero_fill: prices.of(CostKey::DEMAND_ZERO_FILL)?,
-        sleep: prices.of(CostKey::DEMAND_SLEEP)?,
-        exit: prices.of(CostKey::DEMAND_EXIT)?,
-        resolve: prices.of(CostKey::DEMAND_RESOLVE)?,
-        user: prices.of(CostKey::DEMAND_USER)?,
-        source_page: prices.of(CostKey::DEMAND_SOURCE_PAGE)?,
-        copy_call: prices.of(CostKey::DEMAND_COPY_CALL)?,
-        copy_page: prices.of(CostKey::DEMAND_COPY_PAGE)?,
-        poll: prices.of(CostKey::DEMAND_POLL)?,
-        read: prices.of(CostKey::DEMAND_READ)?,
+        touch: prices.price(CostKey::DEMAND_TOUCH)?,
+        zero_fill: prices.price(CostKey::DEMAND_ZERO_FILL)?,
+        sleep: prices.price(CostKey::DEMAND_SLEEP)?,
+        exit: prices.price(CostKey::DEMAND_EXIT)?,
+        resolve: prices.price(CostKey::DEMAND_RESOLVE)?,
+        user: prices.price(CostKey::DEMAND_USER)?,
+        source_page: prices.price(CostKey::DEMAND_SOURCE_PAGE)?,
+        copy_call: prices.price(CostKey::DEMAND_COPY_CALL)?,
+        copy_page: prices.price(CostKey::DEMAND_COPY_PAGE)?,
+        poll: prices.price(CostKey::DEMAND_POLL)?,
+        read: prices.price(CostKey::DEMAND_READ)?,
     })
 }
 
 fn wake(prices: &Prices<'_>) -> Result<Wake, CostError> {
     Ok(Wake {
-        call: prices.of(CostKey::DEMAND_WAKE)?,
-        same_cpu: prices.of(CostKey::DEMAND_WAKE_LATENCY_SAME)?,
-        other_cpu: prices.of(CostKey::DEMAND_WAKE_LATENCY_OTHER)?,
+        call: prices.price(CostKey::DEMAND_WAKE)?,
+        same_cpu: prices.price(CostKey::DEMAND_WAKE_LATENCY_SAME)?,
+        other_cpu: prices.price(CostKey::DEMAND_WAKE_LATENCY_OTHER)?,
     })
 }
 
@@ -170,20 +171,20 @@ fn lines(topology: Topology, prices: &Prices<'_>) -> Result<Lines, CostError> {
     let loaded = prices.given(CostKey::DEMAND_LINE_LOADED).unwrap_or(1.0);
     let between = |parts: u32, key| {
         if parts > 1 {
-            Ok(loaded * prices.of(key)?)
+            Ok(loaded * prices.price(key)?)
         } else {
             Ok(0.0)
         }
     };
     Ok(Lines {
-        hit: prices.of(CostKey::DEMAND_LINE_HIT)?,
+        hit: prices.price(CostKey::DEMAND_LINE_HIT)?,
         core: between(topology.threads, CostKey::DEMAND_LINE_SMT)?,
         l3: between(topology.cores, CostKey::DEMAND_LINE_L3)?,
         socket: between(topology.l3_groups, CostKey::DEMAND_LINE_SOCKET)?,
         machine: between(topology.sockets, CostKey::DEMAND_LINE_REMOTE)?,
-        near_grants: whole(prices.of(CostKey::DEMAND_NEAR_GRANTS)?),
-        hand_off: prices.of(CostKey::DEMAND_HAND_OFF)?,
-        under_lock: prices.of(CostKey::DEMAND_LOCK_LINES)?,
+        near_grants: whole(prices.price(CostKey::DEMAND_NEAR_GRANTS)?),
+        hand_off: prices.price(CostKey::DEMAND_HAND_OFF)?,
+        under_lock: prices.price(CostKey::DEMAND_LOCK_LINES)?,
         others: prices.given(CostKey::DEMAND_OTHER_LINES).unwrap_or(0.0),
     })
 }

@@ -1,18 +1,18 @@
-//! On which CPU each thread is.
+//! CPUs of the threads.
 //!
 //! Threads are spread as the scheduler spreads runnable ones: over L3 groups, then cores, then their threads, on one
 //! socket as long as they are few (kernel/sched/fair.c, `adjust_numa_imbalance`, and `imb_numa_nr`, which
 //! kernel/sched/topology.c, `build_sched_domains`, sets to the number of L3 groups of a socket; Linux 5.18 on). They
 //! stay where they are: no load balancing, and no pulling of the woken thread towards its waker.
 
-use pagetoll_bill::cost::Topology;
 use pagetoll_bill::spec::Placement;
+use pagetoll_cost::Topology;
 use pagetoll_engine::CoreId;
 
 use super::Scenario;
 use super::costs::Costs;
 
-/// Where vCPU threads and readers are.
+/// CPUs of vCPU threads and readers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     topology: Topology,

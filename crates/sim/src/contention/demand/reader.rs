@@ -1,4 +1,4 @@
-//! A reader thread: waits for faults, takes the oldest, brings its page in, wakes its vCPU.
+//! A reader thread: waits for faults, takes the oldest, installs its page, wakes its vCPU.
 //!
 //! Steps and the functions that they stand for (Linux 6.8, tools/testing/selftests/kvm/lib/userfaultfd_util.c with an
 //! epoll instance for each reader):
@@ -7,15 +7,19 @@
 //! |---|---|
 //! | wait | `epoll_wait`, level-triggered: a reader that a walk has marked asks the userfaultfd again (`ep_item_poll`, `userfaultfd_poll`) before it sleeps |
 //! | read | `fdget`, `userfaultfd_ctx_read`: `fd_wqh.lock`, in it `fault_pending_wqh.lock`: the oldest entry moves to `fault_wqh`, `refile_seq` counts; `fdput`. EAGAIN when another reader was faster |
-//! | bring in | as [`super::vcpu`] |
+//! | install | as [`super::vcpu`] |
 //! | wake | `wake_userfault` .. `__wake_userfault`: under `fault_pending_wqh.lock` all entries of both queues are looked at, and `try_to_wake_up` is called for those of the range |
 
 use std::rc::Rc;
 
 use pagetoll_engine::{Cx, Sharing, WakeUp};
 
+use super::host::PageNumber;
 use super::shared::Shared;
 use super::vcpu::Progress;
+
+/// Key of no vCPU.
+const NOBODY: u64 = u64::MAX;
 
 /// A reader's thread.
 pub(crate) struct Reader {
@@ -34,20 +38,20 @@ impl Reader {
         while self.progress.ended.get().is_none() {
             shared.compute(cx, tolls.syscalls, costs.work.poll).await;
             shared.locks.read(cx).await;
-            if shared.unread.borrow().is_empty() {
+            if !shared.host.borrow_mut().has_unread() {
                 epoll.wait().await;
                 continue;
             }
-            if let Some(vcpu) = self.read(cx).await {
-                self.serve(cx, vcpu).await;
+            if let Some(page) = self.read(cx).await {
+                self.serve(cx, page).await;
             }
             // Who was woken onto this CPU gets it at the return to user space.
             cx.yield_core().await;
         }
     }
 
-    /// Takes the oldest fault.
-    async fn read(&self, cx: &Cx) -> Option<u32> {
+    /// Takes the oldest fault: the page that it is about.
+    async fn read(&self, cx: &Cx) -> Option<PageNumber> {
         let shared = &*self.shared;
         let Shared { costs, tolls, .. } = shared;
         shared.file.access(cx).await;
@@ -57,7 +61,7 @@ impl Reader {
             let (_fd, _) = shared.fd.acquire(cx).await;
             shared.locks.access(cx).await;
             let (_pending, last) = shared.pending.acquire(cx).await;
-            let taken = shared.unread.borrow_mut().pop_front();
+            let taken = shared.host.borrow_mut().read();
             if taken.is_some() {
                 shared.change_list(cx, last, 2.5).await;
                 shared.refcount.access(cx).await;
@@ -69,7 +73,7 @@ impl Reader {
     }
 
     /// Resolves the fault and wakes the vCPU.
-    async fn serve(&self, cx: &Cx, vcpu: u32) {
+    async fn serve(&self, cx: &Cx, page: PageNumber) {
         let shared = &*self.shared;
         let Shared { costs, tolls, .. } = shared;
         let source = costs.work.source_page * f64::from(self.batch);
@@ -77,14 +81,14 @@ impl Reader {
             .compute(cx, tolls.user, costs.work.user + source)
             .await;
         shared.file.access(cx).await;
-        shared.bring_in(cx, self.batch).await;
+        shared.install(cx, page, self.batch).await;
         shared.locks.access(cx).await;
         {
             let (_guard, last) = shared.pending.acquire(cx).await;
             shared.change_list(cx, last, 1.0).await;
-            let key = u64::from(vcpu);
-            let whose = WakeUp::all().keyed(key..=key);
-            shared.faults.wake(cx, whose).await;
+            let woken = shared.host.borrow_mut().wake(page);
+            let key = woken.map_or(NOBODY, u64::from);
+            shared.faults.wake(cx, WakeUp::all().keyed(key..=key)).await;
         }
         shared.file.access(cx).await;
     }

@@ -1,23 +1,26 @@
-//! One run in virtual time: threads, what they share, and what comes of it once it is steady.
+//! A run in virtual time: threads, the objects that they share, and the figures of the steady state.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use pagetoll_bill::cost::{CostError, Prices, Topology};
+use pagetoll_cost::{CostError, Prices, Topology};
 use pagetoll_engine::{Engine, RunError, Setup, SpawnError, TaskId, Ticks};
+use pagetoll_models::linux::Errno;
 use thiserror::Error;
 
 use crate::contention::EngineError;
 
 use super::Scenario;
+use super::checks::{Defect, Evidence};
 use super::costs::{Costs, Factors, nanos, ticks};
+use super::host::Host;
 use super::places::Places;
 use super::reader::Reader;
 use super::shared::{Shared, mean_transfer};
 use super::tolls::DemandTolls;
 use super::vcpu::{Goals, Progress, Vcpu};
 
-/// Why a run came to nothing.
+/// Reason why a run gave no result.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum DemandError {
     /// The table lacks a figure or the topology.
@@ -34,15 +37,29 @@ pub enum DemandError {
         /// Its readers.
         readers: u32,
     },
-    /// No page at once.
-    #[error("a batch of 0 pages: expected at least 1")]
-    NoBatch,
+    /// No page at once, or more than the model takes.
+    #[error("a batch of {0} pages: expected 1 to {most}", most = super::MOST_BATCH)]
+    Batch(u32),
+    /// The modelled kernel refuses to set up the guest.
+    #[error("the modelled kernel refuses the {object} of the guest: {errno:?}")]
+    Refused {
+        /// The object that it refuses to set up.
+        object: &'static str,
+        /// The error.
+        errno: Errno,
+    },
     /// The engine cannot run it.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
-/// What threads of one kind have spent, in nanoseconds for each page, by toll.
+impl DemandError {
+    pub(super) fn refused(object: &'static str) -> impl FnOnce(Errno) -> Self {
+        move |errno| Self::Refused { object, errno }
+    }
+}
+
+/// Time that threads of one kind spend on a page, in nanoseconds, by toll.
 pub type Spent = BTreeMap<String, f64>;
 
 /// The result of a run.
@@ -52,10 +69,12 @@ pub struct Ran {
     pub pages_per_second: f64,
     /// Pages that were counted.
     pub pages: u64,
-    /// What a page took of its vCPU's thread that did not sleep.
+    /// Time that a page takes of its vCPU's thread, sleep apart.
     pub vcpu: Spent,
-    /// What a page took of readers.
+    /// Time that a page takes of readers.
     pub reader: Spent,
+    /// The checks' counts.
+    pub evidence: Evidence,
 }
 
 /// Every thread takes a few turns before the run counts.
@@ -75,6 +94,11 @@ const LEAST_WARM: u64 = 80;
 const WARM_ROUNDS: u64 = 4;
 /// Faults that are counted at least: then the rates of two seeds differ by a few percent.
 const LEAST_COUNTED: u64 = 400;
+/// Faults of a broken run, at least.
+const LEAST_BROKEN: u64 = 16;
+
+/// Time between two looks at whether a run is over.
+const STEP_NANOS: f64 = 20_000.0;
 
 /// Runs a scenario; the same for the same arguments.
 ///
@@ -86,26 +110,114 @@ pub fn run(
     factors: Factors,
     scenario: &Scenario,
 ) -> Result<Ran, DemandError> {
-    scenario.check()?;
-    let costs = Costs::of(topology, prices, factors)?;
-    let (names, tolls) = DemandTolls::register();
-    let readers = scenario.readers();
-    let setup = Setup {
-        tasks: scenario.vcpus + readers,
-        cores: topology.cpus(),
-        records: 1 << 10,
-        seed: scenario.seed,
-        ..Setup::default()
+    let costs = Costs::new(topology, prices, factors)?;
+    let mut run = Run::new(scenario, costs, goals(scenario), None)?;
+    run.complete().map_err(EngineError::Run)?;
+    Ok(run.summary())
+}
+
+/// Runs a scenario with a defect, as briefly as it shows: the checks' counts.
+///
+/// # Errors
+/// As [`run`]; but that threads sleep for ever is what a lost fault comes to.
+pub fn run_broken(
+    topology: Topology,
+    prices: &Prices<'_>,
+    scenario: &Scenario,
+    defect: Defect,
+) -> Result<Evidence, DemandError> {
+    let costs = Costs::new(topology, prices, Factors::NONE)?;
+    let faults = LEAST_BROKEN.max(u64::from(scenario.vcpus));
+    let goals = Goals {
+        warm: 0,
+        all: faults * u64::from(scenario.batch),
     };
-    let mut engine = Engine::new(&setup, names).map_err(EngineError::Setup)?;
-    let places = Places::new(&costs, scenario);
-    let line = mean_transfer(&costs, &places, scenario);
-    let shared = Shared::new(&engine, costs, tolls, scenario.what_if, line);
-    let progress = Rc::new(Progress::new(goals(scenario), scenario.vcpus));
-    let threads = spawn(&mut engine, &Rc::new(shared), &progress, scenario, places)
-        .map_err(EngineError::Spawn)?;
-    complete(&mut engine, &progress).map_err(EngineError::Run)?;
-    Ok(summary(&engine, &progress, &threads))
+    let mut run = Run::new(scenario, costs, goals, Some(defect))?;
+    match run.complete() {
+        Ok(()) | Err(RunError::Deadlock(_)) => Ok(run.shared.host.borrow().evidence()),
+        Err(error) => Err(EngineError::Run(error).into()),
+    }
+}
+
+/// A scenario's engine, with all threads started.
+struct Run {
+    engine: Engine,
+    shared: Rc<Shared>,
+    progress: Rc<Progress>,
+    threads: Threads,
+}
+
+impl Run {
+    fn new(
+        scenario: &Scenario,
+        costs: Costs,
+        goals: Goals,
+        defect: Option<Defect>,
+    ) -> Result<Self, DemandError> {
+        scenario.check()?;
+        let (names, tolls) = DemandTolls::register();
+        let setup = Setup {
+            tasks: scenario.vcpus + scenario.readers(),
+            cores: costs.topology.cpus(),
+            records: 1 << 10,
+            seed: scenario.seed,
+            ..Setup::default()
+        };
+        let mut engine = Engine::new(&setup, names).map_err(EngineError::Setup)?;
+        let places = Places::new(&costs, scenario);
+        let line = mean_transfer(&costs, &places, scenario);
+        let host = Host::new(scenario, defect)?;
+        let shared = Shared::new(&engine, costs, tolls, host, scenario.what_if, line);
+        let shared = Rc::new(shared);
+        let progress = Rc::new(Progress::new(goals, scenario.vcpus));
+        let threads =
+            spawn(&mut engine, &shared, &progress, scenario, places).map_err(EngineError::Spawn)?;
+        Ok(Self {
+            engine,
+            shared,
+            progress,
+            threads,
+        })
+    }
+
+    /// Runs until enough pages are in. Threads that sleep then are left so.
+    fn complete(&mut self) -> Result<(), RunError> {
+        while self.progress.ended.get().is_none() {
+            let until = self.engine.now().checked_add(ticks(STEP_NANOS));
+            let Some(until) = until else { break };
+            let stopped = self.engine.run_until(until);
+            // A reader that sleeps when the last vCPU has ended is no deadlock.
+            if self.progress.ended.get().is_none() {
+                stopped?;
+            }
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
+    fn summary(&self) -> Ran {
+        let Self {
+            engine,
+            progress,
+            threads,
+            ..
+        } = self;
+        let (began, ended) = (progress.began.get(), progress.ended.get());
+        let rate = began.zip(ended).map_or(0.0, |((first, from), (last, to))| {
+            (last - first) as f64 * 1e9 / nanos(to.since(from))
+        });
+        let pages = progress.pages.get() as f64;
+        let counted = began
+            .zip(ended)
+            .map_or(0, |((first, _), (last, _))| last - first);
+        Ran {
+            pages_per_second: rate,
+            pages: counted,
+            vcpu: spent(engine, &threads.vcpus, pages),
+            reader: spent(engine, &threads.readers, pages),
+            evidence: self.shared.host.borrow().evidence(),
+        }
+    }
 }
 
 /// The tasks of a run, by what they stand for.
@@ -148,41 +260,6 @@ fn spawn(
         vcpus: vcpus.collect::<Result<_, _>>()?,
         readers,
     })
-}
-
-/// How often it is looked whether a run is over.
-const STEP_NANOS: f64 = 20_000.0;
-
-/// Runs until enough pages are in. Threads that sleep then are left so.
-fn complete(engine: &mut Engine, progress: &Progress) -> Result<(), RunError> {
-    while progress.ended.get().is_none() {
-        let until = engine.now().checked_add(ticks(STEP_NANOS));
-        let Some(until) = until else { break };
-        let stopped = engine.run_until(until);
-        // A reader that sleeps when the last vCPU has ended is no deadlock.
-        if progress.ended.get().is_none() {
-            stopped?;
-        }
-    }
-    Ok(())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
-fn summary(engine: &Engine, progress: &Progress, threads: &Threads) -> Ran {
-    let (began, ended) = (progress.began.get(), progress.ended.get());
-    let rate = began.zip(ended).map_or(0.0, |((first, from), (last, to))| {
-        (last - first) as f64 * 1e9 / nanos(to.since(from))
-    });
-    let pages = progress.pages.get() as f64;
-    let counted = began
-        .zip(ended)
-        .map_or(0, |((first, _), (last, _))| last - first);
-    Ran {
-        pages_per_second: rate,
-        pages: counted,
-        vcpu: spent(engine, &threads.vcpus, pages),
-        reader: spent(engine, &threads.readers, pages),
-    }
 }
 
 fn spent(engine: &Engine, threads: &[TaskId], pages: f64) -> Spent {

@@ -1,4 +1,4 @@
-//! What all threads share: contended lines, the userfaultfd's locks and queues, and the cores' threads.
+//! Objects that all threads share: contended lines, the userfaultfd's locks and queues, and the cores' threads.
 //!
 //! | object | of the real system (Linux 6.8) |
 //! |---|---|
@@ -17,22 +17,23 @@
 //! their own.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::rc::Rc;
 
-use pagetoll_bill::cost::Topology;
 use pagetoll_bill::spec::WhatIf;
+use pagetoll_cost::{Nearness, Position};
 use pagetoll_engine::{
     Arbitration, CacheLine, CoreId, Cx, Distance, Engine, LineCosts, SpinGuard, SpinLock, Ticks,
     Toll, WaitQueue, WalkCosts,
 };
 
 use super::Scenario;
-use super::costs::{Costs, Lines, ticks};
+use super::costs::{Costs, ticks};
+use super::host::Host;
 use super::places::Places;
 use super::tolls::DemandTolls;
 
-/// How far what a thread computes varies from one time to the next, either way: caches, interrupts. Assumed; without
-/// it threads would run in step for ever.
+/// Variation of a thread's computing from one time to the next, either way: caches, interrupts. Assumed; without it
+/// threads would run in step for ever.
 const VARIATION: f64 = 0.25;
 
 /// A userfaultfd lock, and who had it last.
@@ -49,7 +50,7 @@ impl QueueLock {
     }
 }
 
-/// Everything.
+/// The shared objects.
 pub(crate) struct Shared {
     pub(crate) costs: Costs,
     pub(crate) tolls: DemandTolls,
@@ -63,11 +64,11 @@ pub(crate) struct Shared {
     pub(crate) fd: QueueLock,
     pub(crate) readers: WaitQueue,
     pub(crate) faults: WaitQueue,
-    /// Unread faults by vCPU, the oldest first.
-    pub(crate) unread: RefCell<VecDeque<u32>>,
+    /// State behind them: memory, and the faults that wait.
+    pub(crate) host: RefCell<Host>,
     /// The core that last populated a page.
     last: Cell<Option<CoreId>>,
-    /// By core of the topology: how many of its threads compute.
+    /// Number of threads of a core that compute, by core of the topology.
     computing: Vec<Cell<u32>>,
 }
 
@@ -76,12 +77,16 @@ impl Shared {
         engine: &Engine,
         costs: Costs,
         tolls: DemandTolls,
+        host: Host,
         what_if: Option<WhatIf>,
         walked_line: f64,
     ) -> Self {
         let make = Maker {
             engine,
             costs,
+            positions: (0..costs.topology.cpus())
+                .map(|cpu| costs.topology.position(cpu))
+                .collect(),
             what_if,
         };
         Self {
@@ -102,7 +107,7 @@ impl Shared {
                 costs.walks.reader_lines * walked_line,
             ),
             faults: make.queue("faults", tolls.queue_faults, costs.walks.fault, 0.0),
-            unread: RefCell::default(),
+            host: RefCell::new(host),
             last: Cell::new(None),
             computing: vec![Cell::new(0); costs.topology.all_cores() as usize],
         }
@@ -170,7 +175,7 @@ fn varied(cx: &Cx) -> f64 {
     1.0 + VARIATION * (2.0 * f64::from(draw) / f64::from(STEPS) - 1.0)
 }
 
-/// What moving a line costs on average that lies between vCPUs and readers.
+/// Mean cost of moving a line between a vCPU and a reader.
 pub(crate) fn mean_transfer(costs: &Costs, places: &Places, scenario: &Scenario) -> f64 {
     /// Enough of either kind for a mean.
     const SAMPLED: usize = 64;
@@ -190,30 +195,29 @@ pub(crate) fn mean_transfer(costs: &Costs, places: &Places, scenario: &Scenario)
 struct Maker<'a> {
     engine: &'a Engine,
     costs: Costs,
+    /// Positions of the CPUs, by their numbers.
+    positions: Rc<[Position]>,
     what_if: Option<WhatIf>,
 }
 
 impl Maker<'_> {
     fn line(&self, name: &str, toll: Toll) -> CacheLine {
-        let arbitration = match self.what_if {
-            Some(WhatIf::FifoLines) => Arbitration::Fifo,
-            _ => Arbitration::NearFirst {
+        let arbitration = match self.what_if == Some(WhatIf::FifoLines) {
+            true => Arbitration::Fifo,
+            false => Arbitration::NearFirst {
                 bound: self.costs.lines.near_grants,
             },
         };
         let costs = LineCosts {
             hit: ticks(self.costs.lines.hit),
-            transfer: distance(self.costs.topology, self.costs.lines, 1.0),
+            transfer: self.distance(1.0),
             arbitration,
         };
         CacheLine::new(self.engine.handle(), name, toll, costs)
     }
 
     fn lock(&self, name: &str, toll: Toll) -> QueueLock {
-        let Costs {
-            topology, lines, ..
-        } = self.costs;
-        let hand_off = distance(topology, lines, lines.hand_off);
+        let hand_off = self.distance(self.costs.lines.hand_off);
         QueueLock {
             lock: SpinLock::new(self.engine.handle(), name, toll, hand_off),
             last: Cell::new(None),
@@ -223,9 +227,9 @@ impl Maker<'_> {
     fn queue(&self, name: &str, toll: Toll, entry: f64, mark: f64) -> WaitQueue {
         let wake = self.costs.wake;
         let (same, other) = (ticks(wake.same_cpu), ticks(wake.other_cpu));
-        let visit = |nanos| match self.what_if {
-            Some(WhatIf::NoWalks) => Ticks::ZERO,
-            _ => ticks(nanos),
+        let visit = |nanos| match self.what_if == Some(WhatIf::NoWalks) {
+            true => Ticks::ZERO,
+            false => ticks(nanos),
         };
         let costs = WalkCosts {
             entry: visit(entry),
@@ -235,9 +239,15 @@ impl Maker<'_> {
         };
         WaitQueue::new(self.engine.handle(), name, toll, costs)
     }
-}
 
-/// So many transfers between two CPUs.
-fn distance(topology: Topology, lines: Lines, transfers: f64) -> Distance {
-    Distance::by(move |from, to| ticks(transfers * lines.access(topology.nearness(from.0, to.0))))
+    /// Cost of a number of transfers between two CPUs; looked up, since a contended line compares all that wait for it.
+    fn distance(&self, transfers: f64) -> Distance {
+        let lines = &self.costs.lines;
+        let costs = Nearness::ALL.map(|nearness| ticks(transfers * lines.access(nearness)));
+        let positions = Rc::clone(&self.positions);
+        Distance::by(move |from, to| {
+            let (from, to) = (positions[from.0 as usize], positions[to.0 as usize]);
+            costs[from.nearness(to) as usize]
+        })
+    }
 }

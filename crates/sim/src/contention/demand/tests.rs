@@ -1,6 +1,6 @@
-//! What the model must show, on the tables that come along.
+//! Results that the model must show, on the tables of `costs`.
 
-use pagetoll_bill::cost::CostTable;
+use pagetoll_cost::CostTable;
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn rate(scenario: Scenario) -> f64 {
     let costs = costs(TABLE);
     let (topology, prices) = (costs.topology().unwrap(), costs.prices());
     let calibration = calibrate(topology, &prices, 1).unwrap();
-    let factors = calibration.of(scenario.mechanism);
+    let factors = calibration.factors(scenario.mechanism);
     let ran = run(topology, &prices, factors, &scenario).unwrap();
     ran.pages_per_second
 }
@@ -76,7 +76,7 @@ fn the_calibration_points_are_met_on_every_sample() {
                 seed: 5,
                 ..Scenario::new(mechanism, vcpus)
             };
-            let ran = run(topology, &prices, calibration.of(mechanism), &scenario).unwrap();
+            let ran = run(topology, &prices, calibration.factors(mechanism), &scenario).unwrap();
             let off = (ran.pages_per_second / goal - 1.0).abs();
             assert!(off < 0.05, "{mechanism:?} {vcpus}: {off}");
         }
@@ -149,6 +149,84 @@ fn the_same_seed_gives_the_same_run_and_another_does_not() {
     assert_ne!(ran(1), ran(2));
 }
 
+const ALL: [Mechanism; 5] = [
+    Mechanism::Populated,
+    Mechanism::Kernel,
+    Mechanism::Uffd,
+    Mechanism::Exit,
+    Mechanism::ExitOnMissing,
+];
+
+/// Threads that contend, batches that do not divide a page table, and vCPUs that go through their memory twice.
+#[test]
+fn every_property_holds_in_every_run() {
+    let costs = costs(TABLE);
+    for mechanism in ALL {
+        for (vcpus, readers, batch, pages) in [(1, 1, 1, 1200), (8, 3, 3, 600), (32, 32, 1, 6)] {
+            let scenario = Scenario {
+                readers,
+                batch,
+                pages,
+                ..Scenario::new(mechanism, vcpus)
+            };
+            let topology = costs.topology().unwrap();
+            let ran = run(topology, &costs.prices(), Factors::NONE, &scenario).unwrap();
+            for &property in mechanism.properties() {
+                let Trials { tried, failed } = ran.evidence.trials(property);
+                assert_eq!(failed, 0, "{property:?} of {scenario:?}");
+                assert!(
+                    tried >= ran.pages / u64::from(batch),
+                    "{property:?} of {scenario:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn each_check_catches_its_defect_and_no_other_run_is_broken_alike() {
+    let costs = costs(TABLE);
+    let topology = costs.topology().unwrap();
+    for mechanism in ALL {
+        for (vcpus, batch) in [(1, 1), (4, 16), (64, 1)] {
+            let scenario = Scenario {
+                batch,
+                ..Scenario::new(mechanism, vcpus)
+            };
+            let broken = |defect| run_broken(topology, &costs.prices(), &scenario, defect).unwrap();
+            let failed = |defect, property| broken(defect).trials(property).failed;
+            for &property in mechanism.properties() {
+                let own = failed(property.defect(), property);
+                assert!(own > 0, "{property:?} of {scenario:?}");
+            }
+            if mechanism.has_pager() {
+                // A page with the wrong content is answered, once; a fault resolved twice is answered rightly.
+                for property in [Property::FaultsAnswered, Property::InstalledOnce] {
+                    assert_eq!(failed(Defect::WrongContent, property), 0, "{scenario:?}");
+                }
+                for property in [Property::ValuesRead, Property::FaultsAnswered] {
+                    assert_eq!(failed(Defect::DoubleInstall, property), 0, "{scenario:?}");
+                }
+            }
+        }
+    }
+}
+
+/// A reader that forgets every fault leaves all vCPUs asleep in the kernel's queue, as many faults as there are of them.
+#[test]
+fn threads_that_nobody_wakes_are_counted_from_the_queue() {
+    let costs = costs(TABLE);
+    let scenario = Scenario::new(Mechanism::Uffd, 20);
+    let topology = costs.topology().unwrap();
+    let lost = run_broken(topology, &costs.prices(), &scenario, Defect::LostFault).unwrap();
+    let expected = Trials {
+        tried: 20,
+        failed: 20,
+    };
+    assert_eq!(lost.trials(Property::FaultsAnswered), expected);
+    assert_eq!(lost.trials(Property::InstalledOnce), Trials::default());
+}
+
 #[test]
 fn what_cannot_be_run_is_refused() {
     let costs = costs(TABLE);
@@ -177,7 +255,12 @@ fn what_cannot_be_run_is_refused() {
         }),
         DemandError::Threads { .. }
     ));
-    assert_eq!(refused(Scenario { batch: 0, ..uffd }), DemandError::NoBatch);
+    for batch in [0, MOST_BATCH + 1] {
+        assert_eq!(
+            refused(Scenario { batch, ..uffd }),
+            DemandError::Batch(batch)
+        );
+    }
     let without = TABLE.replace("demand.queue.entry", "demand.page.uffd.4");
     let lacking = CostTable::parse("t", &without).unwrap();
     let error = run(topology, &lacking.prices(), Factors::NONE, &uffd).unwrap_err();

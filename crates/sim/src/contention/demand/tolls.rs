@@ -1,17 +1,18 @@
-//! The names under which a run's time is charged: what is computed, which line, lock or queue is paid for.
+//! Tolls that a run's time is charged to: steps that are computed, lines, locks and queues.
 
+use pagetoll_bill::row::{TollKind, TollName};
 use pagetoll_engine::{Toll, Tolls};
 
 macro_rules! tolls {
-    ($($field:ident = $name:literal;)*) => {
-        /// One toll for each.
+    ($($field:ident = $kind:ident $object:literal;)*) => {
+        /// The tolls, registered with an engine.
         #[derive(Clone, Copy)]
         pub(crate) struct DemandTolls { $(pub(crate) $field: Toll,)* }
 
         impl DemandTolls {
             pub(crate) fn register() -> (Tolls, Self) {
                 let mut names = Tolls::new();
-                let tolls = Self { $($field: names.register($name),)* };
+                let tolls = Self { $($field: names.register(&TollName::own(TollKind::$kind, $object).to_string()),)* };
                 (names, tolls)
             }
         }
@@ -19,21 +20,21 @@ macro_rules! tolls {
 }
 
 tolls! {
-    start = "start";
-    stage2 = "stage-2";
-    user = "pager";
-    syscalls = "syscalls";
-    copy = "uffdio";
-    line_mm = "line mm";
-    line_file = "line file";
-    line_mmu_lock = "line mmu_lock";
-    line_stat = "line kvm-stat";
-    line_locks = "line uffd-locks";
-    line_refcount = "line uffd-refcount";
-    line_others = "line others";
-    lock_pending = "lock fault_pending_wqh";
-    lock_fd = "lock fd_wqh";
-    queue_readers = "queue readers";
-    queue_faults = "queue faults";
-    lists = "lists";
+    start = Step "start";
+    stage2 = Step "stage-2";
+    user = Step "pager";
+    syscalls = Step "syscalls";
+    copy = Step "uffdio";
+    line_mm = Line "mm";
+    line_file = Line "file";
+    line_mmu_lock = Line "mmu_lock";
+    line_stat = Line "kvm-stat";
+    line_locks = Line "uffd-locks";
+    line_refcount = Line "uffd-refcount";
+    line_others = Line "others";
+    lock_pending = Lock "fault_pending_wqh";
+    lock_fd = Lock "fd_wqh";
+    queue_readers = Queue "readers";
+    queue_faults = Queue "faults";
+    lists = Step "lists";
 }

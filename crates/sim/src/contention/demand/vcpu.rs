@@ -1,4 +1,4 @@
-//! What a vCPU's thread does for each page that its guest touches, by mechanism.
+//! Steps of a vCPU's thread for each page that its guest touches, by mechanism.
 //!
 //! Steps and the functions that they stand for (Linux 6.8, x86 with the TDP MMU):
 //!
@@ -9,19 +9,21 @@
 //! | sleep | `hva_to_pfn_slow` again, without: `mmap_read_lock`, `handle_userfault`: `userfaultfd_ctx_get`, entry on `fault_pending_wqh`, `userfaultfd_must_wait`, `mmap_read_unlock`, `wake_up_poll(&fd_wqh)`, `schedule`, `userfaultfd_ctx_put`; retry under `mmap_read_lock` |
 //! | map | `kvm_tdp_mmu_map` under `read_lock(&kvm->mmu_lock)`, entry |
 //! | exit | `kvm_handle_error_pfn`, `vcpu_run` .. `kvm_vcpu_ioctl` with EFAULT, and `KVM_RUN` again. With `KVM_MEM_EXIT_ON_MISSING` only the fast look-up is tried; with `UFFD_FEATURE_SIGBUS` the slow one too |
-//! | bring in | `UFFDIO_CONTINUE` or `UFFDIO_COPY`: `fdget`, `mmget_not_zero`, `mmap_read_lock` .. `mmap_read_unlock`, `mmput`, `fdput` |
+//! | install | `UFFDIO_COPY`: `fdget`, `mmget_not_zero`, `mmap_read_lock` .. `mmap_read_unlock`, `mmput`, `fdput` |
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use pagetoll_engine::{Cx, Sharing, Ticks, Time, WakeUp};
+use pagetoll_models::kvm::Exit;
 
 use super::Mechanism;
 use super::costs::ticks;
+use super::host::{Host, PageNumber};
 use super::shared::Shared;
 
-/// How long a thread that does not sleep keeps its CPU from others: shorter than the scheduler's slice, so that a short
-/// run sees them all. Assumed; switching is taken to be rare.
+/// Time that a thread which does not sleep keeps its CPU from others: shorter than the scheduler's slice, so that a
+/// short run sees them all. Assumed; switching is taken to be rare.
 const SLICE_NANOS: f64 = 100_000.0;
 
 /// Pages that all vCPUs together populate.
@@ -29,17 +31,17 @@ const SLICE_NANOS: f64 = 100_000.0;
 pub(crate) struct Goals {
     /// Before the run counts.
     pub(crate) warm: u64,
-    /// Until it ends.
+    /// Pages until the run ends.
     pub(crate) all: u64,
 }
 
-/// How far a run has come.
+/// Progress of a run.
 pub(crate) struct Progress {
     pub(crate) goals: Goals,
     pub(crate) pages: Cell<u64>,
     pub(crate) began: Cell<Option<(u64, Time)>>,
     pub(crate) ended: Cell<Option<(u64, Time)>>,
-    /// By vCPU, its pages.
+    /// Pages of each vCPU.
     pub(crate) by_vcpu: RefCell<Vec<u64>>,
 }
 
@@ -87,9 +89,15 @@ impl Vcpu {
         cx.charge(shared.tolls.start, late).await;
         let mut slice = cx.now();
         while self.progress.ended.get().is_none() {
-            self.fault(cx).await;
-            for _ in 0..self.batch {
+            let pages = shared.host.borrow_mut().next_batch(self.number);
+            for page in pages {
+                let faults = !shared.host.borrow().has(page);
+                if faults {
+                    self.fault(cx, page).await;
+                }
                 self.map(cx).await;
+                let mut host = shared.host.borrow_mut();
+                host.touch(self.number, page, faults);
             }
             self.progress
                 .add(self.number, u64::from(self.batch), cx.now());
@@ -100,17 +108,17 @@ impl Vcpu {
         }
     }
 
-    /// What it takes until the host has the page.
-    async fn fault(&self, cx: &Cx) {
+    /// Takes a stage-2 fault until the host has the page.
+    async fn fault(&self, cx: &Cx, page: PageNumber) {
         match self.mechanism {
             Mechanism::Populated => {}
             Mechanism::Kernel => self.zero_fill(cx).await,
-            Mechanism::Uffd => self.sleep(cx).await,
+            Mechanism::Uffd => self.sleep(cx, page).await,
             Mechanism::Exit => {
                 self.look_up(cx).await;
-                self.exit(cx, self.shared.costs.work.resolve).await;
+                self.exit(cx, page, self.shared.costs.work.resolve).await;
             }
-            Mechanism::ExitOnMissing => self.exit(cx, 0.0).await,
+            Mechanism::ExitOnMissing => self.exit(cx, page, 0.0).await,
         }
     }
 
@@ -144,21 +152,24 @@ impl Vcpu {
         }
     }
 
-    async fn exit(&self, cx: &Cx, resolve: f64) {
+    async fn exit(&self, cx: &Cx, page: PageNumber, resolve: f64) {
         let shared = &*self.shared;
         let Shared { costs, tolls, .. } = shared;
         shared.read_pgd(cx).await;
+        let exit = shared.host.borrow_mut().enter(self.number, page);
         shared.compute(cx, tolls.stage2, costs.work.exit).await;
         let source = costs.work.source_page * f64::from(self.batch);
         let user = costs.work.user + resolve + source;
         shared.compute(cx, tolls.user, user).await;
         shared.file.access(cx).await;
-        shared.bring_in(cx, self.batch).await;
+        shared
+            .install(cx, Host::missing(exit, page), self.batch)
+            .await;
         shared.file.access(cx).await;
     }
 
     /// Announces the fault and sleeps until a reader has resolved it.
-    async fn sleep(&self, cx: &Cx) {
+    async fn sleep(&self, cx: &Cx, page: PageNumber) {
         let shared = &*self.shared;
         let Shared { costs, tolls, .. } = shared;
         shared
@@ -170,11 +181,11 @@ impl Vcpu {
         shared.refcount.access(cx).await;
         let key = u64::from(self.number);
         shared.locks.access(cx).await;
-        let entry = {
+        let (entry, exit) = {
             let (_guard, last) = shared.pending.acquire(cx).await;
             shared.change_list(cx, last, 1.0).await;
-            shared.unread.borrow_mut().push_back(self.number);
-            shared.faults.stand(cx, Sharing::Shared, key)
+            let exit = shared.host.borrow_mut().enter(self.number, page);
+            (shared.faults.stand(cx, Sharing::Shared, key), exit)
         };
         // userfaultfd_must_wait.
         shared.read_pgd(cx).await;
@@ -184,7 +195,9 @@ impl Vcpu {
             let (_guard, _) = shared.fd.acquire(cx).await;
             shared.readers.wake(cx, WakeUp::one()).await;
         }
-        entry.wait().await;
+        if exit == Exit::Sleeps {
+            entry.wait().await;
+        }
         drop(entry);
         shared.refcount.access(cx).await;
         shared.touch_mm(cx).await;
@@ -196,14 +209,15 @@ impl Vcpu {
 }
 
 impl Shared {
-    /// `UFFDIO_COPY` or `UFFDIO_CONTINUE` of `batch` pages, up to where it wakes.
-    pub(crate) async fn bring_in(&self, cx: &Cx, batch: u32) {
+    /// `UFFDIO_COPY` of `batch` pages from `first` on, up to where it wakes.
+    pub(crate) async fn install(&self, cx: &Cx, first: PageNumber, batch: u32) {
         self.touch_mm(cx).await;
         self.touch_mm(cx).await;
         self.read_pgd(cx).await;
         let pages = self.costs.work.copy_page * f64::from(batch);
         self.compute(cx, self.tolls.copy, self.costs.work.copy_call + pages)
             .await;
+        self.host.borrow_mut().install(first);
         self.touch_mm(cx).await;
         self.touch_mm(cx).await;
     }

@@ -1,4 +1,4 @@
-//! What is run: costs, demand, vCPUs, and why a run is refused.
+//! Setup of a run: costs, demand, vCPUs, and reasons to refuse it.
 
 use pagetoll_models::xen::FullFlush;
 use pagetoll_units::Nanos;
@@ -9,15 +9,15 @@ use crate::contention::EngineError;
 /// vCPUs that a mask has room for.
 pub(super) const MOST_VCPUS: u32 = 64;
 
-/// What a flush costs on a host. The first two are `flush.hold.pge-on` and `flush.hold.pge-off` of a cost table, the
+/// Costs of a flush on a host. The first two are `flush.hold.pge-on` and `flush.hold.pge-off` of a cost table, the
 /// third is `flush.handle.cr3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushCosts {
     /// The mean time that `flush_lock` is held when a full flush toggles CR4.PGE.
     pub hold_pge_on: Nanos,
-    /// The same when it loads CR3.
+    /// Mean hold of the lock when the flush loads CR3.
     pub hold_pge_off: Nanos,
-    /// From a target's interrupt to its acknowledgement, when it loads CR3; at most the hold.
+    /// Time from a target's interrupt to its acknowledgement, when it loads CR3; at most the hold.
     pub handle_cr3: Nanos,
 }
 
@@ -50,16 +50,16 @@ impl FlushCosts {
     }
 }
 
-/// What a mean hold consists of.
+/// Parts of a mean hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
     /// Sending the interrupts to all targets.
     pub(super) sending: Nanos,
-    /// From a target's interrupt to its acknowledgement.
+    /// Time from a target's interrupt to its acknowledgement.
     pub(super) handling: Nanos,
 }
 
-/// What the guest asks for: the same in all settings.
+/// Demand of the guest, equal in all settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlushDemand {
     /// The mean time that a vCPU computes between two flushes, not counting the time that it is stopped by others'.
@@ -79,10 +79,10 @@ impl FlushDemand {
     }
 }
 
-/// Whether interrupts reach a vCPU while it waits for `flush_lock`.
+/// State of interrupts while a vCPU waits for `flush_lock`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitsWith {
-    /// As `flush_area_mask` asserts.
+    /// Interrupts reach it, as `flush_area_mask` asserts.
     #[default]
     InterruptsOn,
     /// Against the assertion: two vCPUs that flush at once wait for each other.
@@ -96,15 +96,15 @@ pub struct FlushSetup {
     pub vcpus: u32,
     /// Flushes in all.
     pub flushes: u64,
-    /// How a full flush is done: by CR4.PGE and INVPCID of the CPU.
+    /// Form of a full flush: by CR4.PGE and INVPCID of the CPU.
     pub flush: FullFlush,
-    /// What is asked for.
+    /// Demand of the vCPUs.
     pub demand: FlushDemand,
-    /// How `flush_lock` is waited for.
+    /// State of interrupts while a vCPU waits for `flush_lock`.
     pub waits: WaitsWith,
 }
 
-/// Why there is no profile.
+/// Reason why there is no profile.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum FlushError {
     /// More vCPUs than a mask holds, or no other vCPU to flush.

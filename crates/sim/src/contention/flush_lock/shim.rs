@@ -10,9 +10,9 @@ use pagetoll_models::x86::Tlb;
 use pagetoll_units::Nanos;
 
 use super::setup::{FlushSetup, Hold, MOST_VCPUS, WaitsWith};
-use pagetoll_traces::lock_profile::{LockProfile, Spent};
+use pagetoll_xentrace::lock_profile::{LockProfile, Spent};
 
-/// What the time of a run is charged under.
+/// Tolls that the time of a run is charged to.
 #[derive(Clone, Copy)]
 pub(super) struct FlushTolls {
     compute: Toll,
@@ -54,7 +54,7 @@ impl CpuMask {
     }
 }
 
-/// What the vCPUs share.
+/// Objects that the vCPUs share.
 pub(super) struct Shim {
     setup: FlushSetup,
     tolls: FlushTolls,
@@ -63,7 +63,7 @@ pub(super) struct Shim {
     flush_lock: TicketLock,
     invalidate_tlb: Ipi,
     flush_cpumask: Cell<CpuMask>,
-    /// By vCPU.
+    /// TLBs by vCPU.
     pub(super) tlbs: RefCell<Vec<Tlb>>,
     /// Flushes that have begun.
     begun: Cell<u64>,
@@ -121,7 +121,7 @@ impl Shim {
         }
     }
 
-    /// A vCPU's life.
+    /// Computes, flushes the others, and begins again, as a vCPU of the shim.
     pub(super) async fn work(&self, cx: &Cx) {
         while self.begun.get() < self.setup.flushes {
             let compute = scaled(self.setup.demand.compute, exponential(cx));
@@ -174,7 +174,7 @@ impl Shim {
         debug_assert_eq!(self.flush_cpumask.get(), CpuMask::default());
     }
 
-    /// What a target does; its time is the interrupt's.
+    /// Handles a flush on a target; its time is the interrupt's.
     fn invalidate_interrupt(&self, cpu: u32) {
         self.flush_area_local(cpu);
         self.flush_cpumask
@@ -185,8 +185,8 @@ impl Shim {
         self.tlbs.borrow_mut()[cpu as usize].flush_all();
     }
 
-    /// How much longer than the mean a hold is: always 1, or exponential, or one of two exponential ones whose shares
-    /// of the time are equal (balanced means, as in Allen, "Probability, Statistics, and Queueing Theory", 1990).
+    /// Ratio of a hold to the mean: always 1, or exponential, or one of two exponential ones whose shares of the time
+    /// are equal (balanced means, as in Allen, "Probability, Statistics, and Queueing Theory", 1990).
     fn hold_scale(&self, cx: &Cx) -> f64 {
         let variation = self.setup.demand.hold_variation;
         if variation == 0.0 {

@@ -1,17 +1,17 @@
 //! The lock profile against what was published, and against oracles.
 
-use pagetoll_bill::cost::published::error_of;
+use pagetoll_bill::row::error_of;
 use pagetoll_engine::RunError;
 use pagetoll_models::xen::FullFlush;
-use pagetoll_traces::folded::write_folded;
-use pagetoll_traces::perfetto::write_perfetto;
+use pagetoll_timeline::folded::write_folded;
+use pagetoll_timeline::perfetto::write_perfetto;
 use pagetoll_units::{Mfn, Nanos, VirtualAddress};
 
 use super::setup::Hold;
 use super::shim::CpuMask;
 use super::*;
 use pagetoll_models::x86::{Flags, Pcid, Tlb, Translation};
-use pagetoll_traces::lock_profile::Spent;
+use pagetoll_xentrace::lock_profile::Spent;
 
 fn setup(flush: FullFlush, flushes: u64) -> FlushSetup {
     FlushSetup {
@@ -32,7 +32,7 @@ fn within(modelled: f64, published: f64, tolerance: f64) {
     assert!(error.abs() < tolerance, "{modelled} instead of {published}");
 }
 
-/// What was published, and how far a prediction may be off.
+/// Compares the model with a published profile, within the error that a prediction may have.
 fn predicts(flush: FullFlush, (hold, share, block): (f64, f64, f64)) {
     let profile = profile(setup(flush, 60_000), 1);
     within(profile.lock.mean(), hold, 0.03);
@@ -127,7 +127,7 @@ fn two_that_compute_nothing_take_turns() {
     );
 }
 
-/// What computes is stopped for as long as each flush is handled.
+/// Computing stops for as long as each flush is handled.
 #[test]
 fn those_that_compute_are_slowed_down_by_others() {
     let demand = FlushDemand {
@@ -156,7 +156,7 @@ fn those_that_compute_are_slowed_down_by_others() {
     assert!(handled_on > 200 * handled_off, "{handled_on} {handled_off}");
 }
 
-/// By vCPU, whether its TLB still has a translation after vCPU 3 has flushed those in `mask`.
+/// Tells for each vCPU whether its TLB still has a translation after vCPU 3 has flushed those in `mask`.
 fn known_after(mask: CpuMask) -> Vec<bool> {
     let here = VirtualAddress(0x1000);
     let (names, tolls) = FlushTolls::register();

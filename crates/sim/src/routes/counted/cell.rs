@@ -12,7 +12,7 @@ pub(crate) struct Cell {
     pub(super) work: Work,
 }
 
-/// What is done, and how.
+/// Operation on the guest's pages, descriptors or events, with its mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Entries are read and cleared.
@@ -21,16 +21,16 @@ pub(crate) enum Work {
     Set(Fault),
     /// A context switch between tasks that differ in this many TLS descriptors.
     Switch {
-        /// How descriptors are loaded.
+        /// Mechanism that loads descriptors.
         mechanism: Switch,
-        /// How many of them differ.
+        /// Number of descriptors that differ.
         changed: usize,
     },
     /// Events are unmasked.
     Unmask {
-        /// How.
+        /// Mechanism that unmasks events.
         mechanism: Irq,
-        /// Every how many unmasks an event is pending; `None`: never.
+        /// Number of unmasks from one with a pending event to the next; `None`: no event is pending.
         pending_every: Option<NonZeroU64>,
     },
 }
@@ -42,7 +42,11 @@ pub(crate) struct Step<M> {
 }
 
 /// The cells of these operations on a system, in the order in which they are read.
-pub(crate) fn of<M: RouteMechanism>(steps: &[Step<M>], order: &Order, system: System) -> Vec<Cell> {
+pub(crate) fn cells<M: RouteMechanism>(
+    steps: &[Step<M>],
+    order: &Order,
+    system: System,
+) -> Vec<Cell> {
     let mut cells = Vec::new();
     for step in steps {
         for mechanism in order.on_system::<M>(system) {

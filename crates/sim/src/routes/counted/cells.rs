@@ -1,4 +1,4 @@
-//! What each kind of work pays for, checks and does.
+//! Tariff, checks and run of each kind of work.
 
 use pagetoll_bill::{Check, System};
 use pagetoll_models::linux::{self, Checked, Walked, Zap};
@@ -10,7 +10,7 @@ use crate::error::BillingError;
 use crate::routes::price::Item;
 use crate::routes::{fault, irq, switch, unmap};
 
-/// What kind of guest a system's kernel is.
+/// Width of the entries of a system's kernel.
 const fn width(system: System) -> Width {
     match system {
         System::XenPv32Dom0 => Width::Pae32,
@@ -19,18 +19,18 @@ const fn width(system: System) -> Width {
 }
 
 impl Cell {
-    /// What it pays for.
+    /// Items that the work pays for.
     pub(crate) fn tariff(&self) -> Vec<Item> {
         let width = width(self.key.system);
         match self.work {
-            Work::Clear(mechanism) => unmap::tariff::of(mechanism, width),
-            Work::Set(mechanism) => fault::tariff::of(mechanism, width),
-            Work::Switch { mechanism, .. } => switch::tariff::of(mechanism),
-            Work::Unmask { mechanism, .. } => irq::tariff::of(mechanism),
+            Work::Clear(mechanism) => unmap::tariff::items(mechanism, width),
+            Work::Set(mechanism) => fault::tariff::items(mechanism, width),
+            Work::Switch { mechanism, .. } => switch::tariff::items(mechanism),
+            Work::Unmask { mechanism, .. } => irq::tariff::items(mechanism),
         }
     }
 
-    /// What was compared with what is known to be right.
+    /// Comparisons with the known answer.
     pub(crate) fn checks(&self, checked: &Checked) -> Vec<Check> {
         match self.work {
             Work::Clear(_) => unmap::checks(checked),

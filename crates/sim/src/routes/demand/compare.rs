@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use pagetoll_bill::cost::CostKey;
-use pagetoll_bill::cost::CostTable;
-use pagetoll_bill::cost::published::{Published, PublishedUnit, error_of};
 use pagetoll_bill::route::Demand;
+use pagetoll_bill::row::error_of;
 use pagetoll_bill::row::{Interval, PublishedRate};
 use pagetoll_bill::{RouteMechanism, Row};
+use pagetoll_cost::CostKey;
+use pagetoll_cost::CostTable;
+use pagetoll_cost::published::{PublishedFigure, PublishedUnit};
 
 use super::rate;
 use super::usl::{Point, Scalability, median};
@@ -15,8 +16,8 @@ use super::usl::{Point, Scalability, median};
 /// Sets what was published beside each row that is the published scenario, and sums up how far the model is off.
 /// Nothing where the table is of another machine: one that is not calibrated to any of the published rates.
 pub(crate) fn with_published(rows: &mut [Row], costs: &CostTable) -> Vec<String> {
-    let is_rate = |figure: &&Published| figure.unit == PublishedUnit::PagesPerSecond;
-    let mut rates = Published::built_in().iter().filter(is_rate);
+    let is_rate = |figure: &&PublishedFigure| figure.unit == PublishedUnit::PagesPerSecond;
+    let mut rates = PublishedFigure::built_in().iter().filter(is_rate);
     if !rates.any(|figure| costs.is_fitted_to(&figure.id)) {
         return Vec::new();
     }
@@ -36,7 +37,7 @@ fn set_published(rows: &mut [Row], mechanism: Demand, costs: &CostTable) -> Vec<
     for row in rows.iter_mut().filter(alike) {
         let published = row.key.vcpus.and_then(|vcpus| {
             let id = format!("demand.{name}.{vcpus}");
-            let mut all = Published::built_in().iter();
+            let mut all = PublishedFigure::built_in().iter();
             Some((vcpus, all.find(|figure| figure.id == id)?))
         });
         let Some((vcpus, figure)) = published else {
@@ -52,7 +53,8 @@ fn set_published(rows: &mut [Row], mechanism: Demand, costs: &CostTable) -> Vec<
     points
 }
 
-/// Whether the table says what this row costs: then a factor was chosen to meet it, whatever it was fitted to.
+/// Returns whether the table states the cost of this row: then a factor was chosen to meet it, whatever it was fitted
+/// to.
 fn is_calibration_point(costs: &CostTable, mechanism: &str, vcpus: u32) -> bool {
     let key = CostKey::named(&format!("demand.page.{mechanism}.{vcpus}"));
     key.is_some_and(|key| costs.figure(key).is_ok())
@@ -96,7 +98,7 @@ fn set_scalability(rows: &mut [Row], mechanism: Demand, all: &[Point]) {
     }
 }
 
-/// Whether a published rate is where 90 % of the samples lie, which are costs.
+/// Returns whether a published rate is inside the middle 90 % of the samples, which are costs.
 fn is_inside(row: &Row, published: PublishedRate) -> bool {
     let within = |Interval { low, high }: Interval| {
         let vcpus = row.key.vcpus.unwrap_or(1);
@@ -107,16 +109,16 @@ fn is_inside(row: &Row, published: PublishedRate) -> bool {
         .is_some_and(within)
 }
 
-/// How far the model is off the published rates of one mechanism, calibration points left out.
+/// Distance of the model from the published rates of one mechanism, calibration points left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// The mechanism.
     pub mechanism: Demand,
     /// The model's errors.
     pub errors: Errors,
-    /// How many published rates are compared.
+    /// Number of published rates that are compared.
     pub compared: usize,
-    /// How many of them lie inside the interval of 90 % of the samples.
+    /// Number of them inside the interval of 90 % of the samples.
     pub inside: usize,
     /// The errors of the universal scalability law; absent where there are not two calibration points.
     pub by_law: Option<Errors>,
@@ -132,7 +134,7 @@ pub struct Errors {
 }
 
 impl Errors {
-    fn of(errors: Vec<f64>) -> Option<Self> {
+    fn new(errors: Vec<f64>) -> Option<Self> {
         let worst = errors.iter().copied().max_by(f64::total_cmp)?;
         let median = median(errors)?;
         Some(Self { median, worst })
@@ -180,9 +182,9 @@ pub fn summary(rows: &[Row], mechanism: Demand) -> Option<Summary> {
     let inside = left_out().filter(|(row, published)| is_inside(row, *published));
     Some(Summary {
         mechanism,
-        errors: Errors::of(errors.collect())?,
+        errors: Errors::new(errors.collect())?,
         compared: left_out().count(),
         inside: inside.count(),
-        by_law: Errors::of(by_law.collect()),
+        by_law: Errors::new(by_law.collect()),
     })
 }

@@ -1,7 +1,10 @@
 //! Bills of the demand route, on the tables that come along and on altered ones.
 
+use std::collections::BTreeSet;
+
 use pagetoll_bill::Route;
-use pagetoll_bill::cost::CostTable;
+use pagetoll_bill::row::{TollKind, Verdict};
+use pagetoll_cost::CostTable;
 
 use super::*;
 
@@ -36,6 +39,73 @@ fn the_same_order_gives_the_same_bill_and_tolls_sum_to_the_cost() {
         assert!((rate / figures.rate.unwrap().pages_per_second - 1.0).abs() < 1e-9);
         assert!(row.pages > Pages(0) && figures.interval.is_some());
     }
+}
+
+/// Checks are those of the mechanism, over all samples, and each was seen to fail.
+#[test]
+fn every_check_passes_beside_a_broken_pager_that_fails_it() {
+    let mut request = request(TABLE, 3);
+    let mut spec = Spec::new(Route::Demand);
+    (spec.demand.vcpus, spec.batches) = (Some(vec![1, 8]), Some(vec![1, 4]));
+    request.ordered.order = Request::new(&spec).unwrap().ordered.order;
+    let draft = billed(&request);
+    assert_eq!(draft.rows.len(), 4 * (1 + 1 + 2 + 2 + 2));
+    for row in &draft.rows {
+        let properties = scenarios(&request)
+            .into_iter()
+            .find(|one| row.key.method == one.mechanism.models().into())
+            .map(|one| one.mechanism.properties());
+        let names: Vec<_> = row.checks.iter().map(|check| check.name.as_str()).collect();
+        let expected: Vec<_> = properties.unwrap().iter().map(|one| one.name()).collect();
+        assert_eq!(names, expected, "{}", row.key);
+        for check in &row.checks {
+            assert_eq!(check.verdict, Verdict::Pass, "{} {}", row.key, check.name);
+            assert!(check.control_failed > Some(0), "{} {}", row.key, check.name);
+            assert!(check.tried >= 3 * row.pages.get() / u64::from(row.key.batch));
+        }
+    }
+}
+
+/// The kinds that renderings sum up, of each kind of thread.
+#[test]
+fn tolls_have_the_kinds_that_renderings_look_for() {
+    let mut request = request(TABLE, 1);
+    request.vcpus = vec![8];
+    let draft = billed(&request);
+    let uffd = draft.rows.iter().find(|row| row.key.readers.is_some());
+    let names = uffd
+        .unwrap()
+        .tolls()
+        .iter()
+        .map(|toll| TollName::parse(&toll.name));
+    let kinds: BTreeSet<_> = names.map(|name| (name.payer, name.kind)).collect();
+    let all = |payer| TollKind::ALL.map(|kind| (payer, kind));
+    let all: BTreeSet<_> = [all(Payer::Own), all(Payer::Reader)]
+        .concat()
+        .into_iter()
+        .collect();
+    assert_eq!(kinds, all);
+}
+
+#[test]
+fn one_reader_is_compared_where_there_are_several_that_nobody_ordered() {
+    let compared = |request: &Request| {
+        let notes = billed(request).notes;
+        notes
+            .into_iter()
+            .find(|note| note.starts_with("uffd has as many readers"))
+    };
+    let mut request = request(TABLE, 1);
+    request.vcpus = vec![1, 8];
+    let note = compared(&request).unwrap();
+    assert!(
+        note.contains("x at 8 vCPUs") && !note.contains(" 1 vCPU"),
+        "{note}"
+    );
+    request.readers = Some(8);
+    assert_eq!(compared(&request), None);
+    (request.readers, request.vcpus) = (None, vec![1]);
+    assert_eq!(compared(&request), None);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! these the one nearest to all points is taken, which could not be chosen beforehand: the best that the law can do with
 //! the two points.
 
-use pagetoll_bill::cost::published::error_of;
+use pagetoll_bill::row::error_of;
 
 /// A rate and the number of vCPUs that it is of.
 pub(crate) type Point = (u32, f64);

@@ -1,17 +1,17 @@
-//! From rows of fault to figures: of a 64-bit dom0 and of a 32-bit one.
+//! Figures from rows of fault: of a 64-bit dom0 and of a 32-bit one.
 
 use pagetoll_bill::Operation;
-use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Fault;
 use pagetoll_bill::row::Baseline;
+use pagetoll_cost::{CostKey, Derived};
 
-use crate::routes::derived::{Rows, measured, of, of_32_bits, part};
+use crate::routes::derived::{Rows, cost, measured, part, source_32_bit};
 
-/// What a 64-bit dom0's rows give.
+/// Figures from the rows of a 64-bit dom0.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let entry = part(bill, Baseline::EmptyHypercall)? - part(bill, Baseline::Nothing)?;
-    let store = of(bill, Operation::Set, Fault::Emulate)?;
-    let set = of(bill, Operation::Set, Fault::Hypercall)? - entry;
+    let store = cost(bill, Operation::Set, Fault::Emulate)?;
+    let set = cost(bill, Operation::Set, Fault::Hypercall)? - entry;
     Some(vec![
         measured(CostKey::PTWR_STORE, store, "row set by emulate"),
         measured(
@@ -24,9 +24,9 @@ pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
 
 /// A 32-bit guest's: emulated stores to each half, each counted by itself, and a hypercall.
 pub(crate) fn pae_figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
-    let whose = of_32_bits(bill);
+    let whose = source_32_bit(bill);
     let entry = part(bill, Baseline::EmptyHypercall)? - part(bill, Baseline::Nothing)?;
-    let set = of(bill, Operation::Set, Fault::Hypercall)? - entry;
+    let set = cost(bill, Operation::Set, Fault::Hypercall)? - entry;
     let half = |key, baseline| {
         Some(measured(
             key,

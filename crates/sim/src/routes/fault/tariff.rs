@@ -1,14 +1,14 @@
-//! What setting an entry pays for.
+//! Tariff of setting an entry.
 
-use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Fault;
+use pagetoll_cost::CostKey;
 use pagetoll_models::xen::Width;
 
 use crate::routes::price::Item;
 use crate::routes::tariff::{UPPER_HALF, entry, item, per_entry, trap};
 
-/// What a mechanism pays for in a guest of `width`.
-pub(crate) fn of(mechanism: Fault, width: Width) -> Vec<Item> {
+/// Items that a mechanism pays for in a guest of `width`.
+pub(crate) fn items(mechanism: Fault, width: Width) -> Vec<Item> {
     match (mechanism, width) {
         (Fault::Emulate, _) => vec![trap(CostKey::PTWR_STORE)],
         (Fault::Emulate2x32, _) => vec![

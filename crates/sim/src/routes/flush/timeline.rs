@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use pagetoll_backend::output;
 use pagetoll_bill::route::Flush;
 use pagetoll_bill::{Order, RouteMechanism};
-use pagetoll_traces::folded::write_folded;
-use pagetoll_traces::perfetto::write_perfetto;
-use pagetoll_traces::spans::SpanError;
+use pagetoll_timeline::SpanError;
+use pagetoll_timeline::folded::write_folded;
+use pagetoll_timeline::perfetto::write_perfetto;
 
 use super::{Request, costs, setting, setup};
 use crate::contention::flush_lock;
 use crate::error::{BillingError, RequestError};
 use crate::timeline::Timeline;
 
-/// What is recorded, and where it is written to.
+/// File of a recorded run, and the mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TimelineFile {
     path: PathBuf,
@@ -24,7 +24,7 @@ pub(super) struct TimelineFile {
     mechanism: Flush,
 }
 
-/// By the file's extension.
+/// Form of the file, by its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Folded,
@@ -32,7 +32,7 @@ enum Form {
 }
 
 impl Form {
-    fn of(file: &Path) -> Option<Self> {
+    fn from_path(file: &Path) -> Option<Self> {
         match file.extension()?.to_str()? {
             "folded" => Some(Self::Folded),
             "pftrace" => Some(Self::Perfetto),
@@ -42,13 +42,13 @@ impl Form {
 }
 
 impl TimelineFile {
-    /// Of one mechanism: vCPUs of two runs have the same names.
+    /// Checks the file's form and that the order has one mechanism: vCPUs of two runs have the same names.
     pub(super) fn new(file: &Path, order: &Order) -> Result<Self, RequestError> {
         let refused = |problem: String| RequestError::Timeline {
             file: file.to_owned(),
             problem,
         };
-        let form = Form::of(file)
+        let form = Form::from_path(file)
             .ok_or_else(|| refused("expected a file that ends in .folded or .pftrace".into()))?;
         let mechanisms = order.of::<Flush>();
         let &[mechanism] = mechanisms.as_slice() else {

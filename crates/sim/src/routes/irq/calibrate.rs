@@ -1,19 +1,19 @@
-//! From rows of irq to figures.
+//! Figures from rows of irq.
 
 use pagetoll_bill::Operation;
-use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Irq;
+use pagetoll_cost::{CostKey, Derived};
 
-use crate::routes::derived::{Rows, measured, of};
+use crate::routes::derived::{Rows, cost, measured};
 
-/// What the rows give; `None` where one of them is missing.
+/// Figures from the rows; `None` where a row is missing.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
-    let xen_version = of(bill, Operation::NonePending, Irq::Always)?;
-    let upcall = of(bill, Operation::OnePending, Irq::Always)? - xen_version;
+    let xen_version = cost(bill, Operation::NonePending, Irq::Always)?;
+    let upcall = cost(bill, Operation::OnePending, Irq::Always)? - xen_version;
     Some(vec![
         measured(
             CostKey::EVENT_CHECK,
-            of(bill, Operation::NonePending, Irq::IfPending)?,
+            cost(bill, Operation::NonePending, Irq::IfPending)?,
             "row none-pending by if-pending",
         ),
         measured(

@@ -1,13 +1,13 @@
-//! What unmasking events pays for.
+//! Tariff of unmasking events.
 
-use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Irq;
+use pagetoll_cost::CostKey;
 
 use crate::routes::price::Item;
 use crate::routes::tariff::item;
 
-/// What a mechanism pays for.
-pub(crate) fn of(mechanism: Irq) -> Vec<Item> {
+/// Items that a mechanism pays for.
+pub(crate) fn items(mechanism: Irq) -> Vec<Item> {
     let enters = [
         item("xen_version", CostKey::XEN_VERSION, |w| w.tolls.xen_version),
         item("upcall", CostKey::UPCALL, |w| w.tolls.upcalls),

@@ -1,4 +1,4 @@
-//! From bills of the lab's pin route to the figures of a cost table.
+//! Figures of a cost table from bills of the lab's pin route.
 //!
 //! The model runs the very shapes that were billed. What it counts times the figures is what the lab counted: an
 //! equation for each shape, solved for the figures. Only folios of 2 MiB are read, so that pages of 4 KiB, THP and
@@ -11,17 +11,17 @@ mod equations;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::cost::{CostKey, Derived, Kind};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::Iommu;
 use pagetoll_bill::{Backend, Bill, Operation, Route, Unit};
+use pagetoll_cost::{CostKey, Derived, Kind};
 use thiserror::Error;
 
 use self::equations::{Counted, OfShape, Solved, System, at_39, at_48};
 use super::tariff::{MAP, UNMAP};
 use pagetoll_models::vfio::Mechanism;
 
-/// What is believed of a figure that is taken from another kernel: 10 % either way.
+/// Spread of a figure that is taken from another kernel: 10 % either way.
 const ASSUMED_SPREAD: f64 = 0.1;
 /// A kernel for which one folio more costs less unpins page by page: a turn of the loop in
 /// `unpin_user_page_range_dirty_lock` (mm/gup.c) with its atomic operations takes more instructions than that.
@@ -39,7 +39,7 @@ pub const SHAPES: [Folio; 8] = [
     Folio::Each2m,
 ];
 
-/// Why bills give no table.
+/// Reason why bills give no table.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Unsolved {
     /// A row is not there.
@@ -54,13 +54,13 @@ pub enum Unsolved {
         shape: Folio,
         /// The kernel.
         kernel: String,
-        /// What memory was mapped in.
+        /// IOMMU that memory was mapped in.
         iommu: Iommu,
     },
     /// A kernel that is in none of the bills.
     #[error("no rows of Linux {asked}; expected one of {known}")]
     Kernel {
-        /// What was asked for.
+        /// Kernel that was asked for.
         asked: String,
         /// The kernels of the bills.
         known: String,
@@ -87,7 +87,7 @@ pub enum Unsolved {
 #[must_use]
 pub fn kernels(bills: &[Bill]) -> Vec<String> {
     let mut kernels = Vec::new();
-    for kernel in of_lab(bills)
+    for kernel in lab_bills(bills)
         .flat_map(|bill| &bill.rows)
         .filter_map(|row| row.key.kernel.clone())
     {
@@ -98,7 +98,7 @@ pub fn kernels(bills: &[Bill]) -> Vec<String> {
     kernels
 }
 
-fn of_lab(bills: &[Bill]) -> impl Iterator<Item = &Bill> {
+fn lab_bills(bills: &[Bill]) -> impl Iterator<Item = &Bill> {
     bills.iter().filter(|bill| {
         bill.route == Route::Pin && bill.backend == Backend::Lab && bill.unit == Unit::Instructions
     })
@@ -144,7 +144,7 @@ fn manner_of(bills: &[Bill], kernel: &str) -> Option<Mechanism> {
     manner(bills, kernel).ok()
 }
 
-/// Whether a kernel takes pages or folios: what unpinning one folio more costs.
+/// Finds out whether a kernel takes pages or folios, by the cost of unpinning one folio more.
 fn manner(bills: &[Bill], kernel: &str) -> Result<Mechanism, Unsolved> {
     let of_folios = UNMAP_BY_FOLIO.solve(Counted { bills, kernel }, &BTreeMap::new())?;
     let folio = of_folios
@@ -206,7 +206,7 @@ fn assumed(figures: Vec<Derived>, kernel: &str) -> Vec<Derived> {
     figures.into_iter().map(assume).collect()
 }
 
-/// What was measured, and of the other figures those that are not there.
+/// Measured figures, and those of the others that are not among them.
 fn joined(mut own: Vec<Derived>, others: Vec<Derived>) -> Vec<Derived> {
     let lacks = |other: &Derived| own.iter().all(|figure| figure.key != other.key);
     let added: Vec<_> = others.into_iter().filter(lacks).collect();
@@ -283,7 +283,7 @@ const MAP_BY_PAGE: System = System {
     rows: &MAP_ROWS,
 };
 
-/// So are a page's look-up and its unpinning. There is no step for a folio.
+/// Look-up and unpinning are steps of a page here as well; none is of a folio.
 const UNMAP_BY_PAGE: System = System {
     ioctl: UNMAP,
     mechanism: Mechanism::PerPage,

@@ -25,13 +25,13 @@ pub(crate) struct Shape {
     /// Pages at the beginning that are not mapped, and pages of each call; 0: all in one.
     skip: u64,
     window: u64,
-    /// From what one call maps to what the next does, in pages; 0: there is nothing between them.
+    /// Distance between what one call maps and what the next does, in pages; 0: there is nothing between them.
     stride: u64,
     /// A container takes 65,535 mappings, so that not all that is ordered is mapped one by one.
     most: u64,
 }
 
-/// All of it by one call, as contiguous as it is large.
+/// A shape that is mapped by one call, as contiguous as it is large.
 const fn shape(folio: Folio, pages: u64) -> Shape {
     Shape {
         folio,
@@ -64,7 +64,7 @@ impl Shape {
         Self { skip, ..self }
     }
 
-    /// So many pages by each call, and the next call's as far on.
+    /// The shape with `window` pages in each call, and the next call's `stride` pages on.
     const fn windows(self, window: u64, stride: u64) -> Self {
         Self {
             window,
@@ -113,11 +113,11 @@ pub(crate) const SHAPES: [Shape; 13] = [
 
 impl Shape {
     /// The shape of that name; `None` where it is not modelled.
-    pub(crate) fn of(folio: Folio) -> Option<Self> {
+    pub(crate) fn named(folio: Folio) -> Option<Self> {
         SHAPES.into_iter().find(|shape| shape.folio == folio)
     }
 
-    /// How many pages of it are billed when so many are ordered: whole folios.
+    /// Number of pages that are billed when so many are ordered: whole folios.
     pub(crate) fn pages(self, ordered: Pages) -> u64 {
         let unit = if self.stride > 0 {
             self.window
@@ -142,7 +142,8 @@ impl Shape {
             }
     }
 
-    /// Whether a folio does not follow the one before it. There are as many runs as asked for, or breaks after each run.
+    /// Returns whether a folio does not follow the one before it. There are as many runs as asked for, or breaks after
+    /// each run.
     fn breaks_before(self, folio: u64, folios: u64, runs: Option<u64>) -> bool {
         match runs {
             _ if folio == 0 => false,
@@ -152,7 +153,7 @@ impl Shape {
     }
 }
 
-/// How much of a shape, and on what machine.
+/// Amount of a shape, and the machine that it is mapped on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// Pages that are mapped.
@@ -164,8 +165,8 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// On an IOMMU of 39 bits, and as contiguous as the shape says.
-    pub(crate) const fn of(pages: u64) -> Self {
+    /// An extent of `pages` pages, as contiguous as the shape says, on an IOMMU of 39 bits.
+    pub(crate) const fn new(pages: u64) -> Self {
         Self {
             pages,
             runs: None,
@@ -174,7 +175,7 @@ impl Extent {
     }
 }
 
-/// What was done, and what came of it.
+/// Counts of a run, and the results.
 pub(crate) struct Ran {
     pub(crate) map: Tolls,
     pub(crate) unmap: Tolls,
@@ -187,7 +188,8 @@ pub(crate) struct Ran {
 
 const VADDR: u64 = 1 << 40;
 const IOVA: u64 = 1 << 36;
-/// Everything but QEMU's VT-d's upper end and the interrupt window lies far from what is mapped here.
+/// Addresses that VFIO may map here. The lower end and the interrupt window lie far from what is mapped; the upper end
+/// is that of QEMU's VT-d.
 const IOVA_RANGE: RangeInclusive<u64> = 1 << 32..=(1 << 39) - 1;
 
 /// Maps and unmaps memory of a shape. Once before anything is counted, as in the lab: the first mapping makes tables.
@@ -213,7 +215,7 @@ pub(crate) fn run(mechanism: Mechanism, shape: Shape, extent: Extent) -> Ran {
     }
 }
 
-/// Where each call begins, and its pages.
+/// First page and number of pages of each call.
 fn calls(shape: Shape, pages: u64) -> impl Iterator<Item = (u64, u64)> {
     let window = if shape.window == 0 {
         pages
@@ -300,14 +302,14 @@ mod tests {
     use super::*;
 
     fn ran(folio: Folio, extent: Extent) -> Ran {
-        run(Mechanism::PerFolio, Shape::of(folio).unwrap(), extent)
+        run(Mechanism::PerFolio, Shape::named(folio).unwrap(), extent)
     }
 
     #[test]
     fn memory_is_mapped_where_it_belongs_whatever_its_shape() {
         for shape in SHAPES {
             let pages = shape.pages(Pages(2048));
-            let ran = run(Mechanism::PerFolio, shape, Extent::of(pages));
+            let ran = run(Mechanism::PerFolio, shape, Extent::new(pages));
             assert_eq!(ran.misplaced, 0, "{}", shape.folio);
             assert_eq!((ran.locked, ran.left), (pages, 0));
         }
@@ -319,7 +321,7 @@ mod tests {
             let runs = Some(runs);
             let extent = Extent {
                 runs,
-                ..Extent::of(8192)
+                ..Extent::new(8192)
             };
             let found = ran(Folio::Shifted2m, extent);
             assert_eq!(Some(found.layout.runs), runs);
@@ -329,7 +331,7 @@ mod tests {
 
     #[test]
     fn shapes_differ_in_the_step_that_they_are_for() {
-        let of = |folio| ran(folio, Extent::of(32));
+        let of = |folio| ran(folio, Extent::new(32));
         let (pairs, straddle) = (of(Folio::Pairs2m), of(Folio::Straddle2m));
         assert_eq!(
             straddle.unmap.folios_unpinned - pairs.unmap.folios_unpinned,
@@ -337,7 +339,7 @@ mod tests {
         );
         assert_eq!(straddle.unmap.translations, pairs.unmap.translations);
         assert_eq!(straddle.map.large_entries - pairs.map.large_entries, 16);
-        let of = |folio| ran(folio, Extent::of(8192));
+        let of = |folio| ran(folio, Extent::new(8192));
         let (apart, each) = (of(Folio::Apart2m), of(Folio::Each2m));
         assert_eq!(each.map.runs, apart.map.runs);
         assert_eq!(each.map.ioctls - apart.map.ioctls, 15);

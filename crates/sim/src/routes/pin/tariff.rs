@@ -1,24 +1,24 @@
-//! What mapping and unmapping pay for.
+//! Tariffs of mapping and unmapping.
 
 use pagetoll_bill::Operation;
-use pagetoll_bill::cost::CostKey;
+use pagetoll_cost::CostKey;
 
 use super::shape::Ran;
 use crate::routes::price::{Counted, Item};
 use pagetoll_models::vfio::Tolls;
 
-/// What a page pays for in one of the two ioctls.
+/// One of the two ioctls, with what a page pays for in it.
 #[derive(Clone, Copy)]
 pub(crate) struct Ioctl {
     pub(crate) operation: Operation,
     /// Its part of what was done.
     pub(crate) tolls: fn(&Ran) -> Tolls,
-    /// What it pays for.
+    /// Items that a page pays for.
     pub(crate) tariff: &'static [Item<Tolls>],
 }
 
 impl Ioctl {
-    /// What was done, and what of the tariff is paid for it: tolls that did not occur need no figure.
+    /// Items that are paid for, with their counts: tolls that did not occur need no figure.
     pub(crate) fn paid(self, ran: &Ran) -> (Vec<Item<Tolls>>, Counted<Tolls>) {
         let counts = (self.tolls)(ran);
         let occurred = |item: &&Item<Tolls>| (item.count)(&counts) > 0;
@@ -71,5 +71,5 @@ pub(crate) const UNMAP: Ioctl = Ioctl {
     ],
 };
 
-/// Both.
+/// Mapping and unmapping.
 pub(crate) const IOCTLS: [Ioctl; 2] = [MAP, UNMAP];

@@ -1,18 +1,18 @@
-//! From rows of switch to figures.
+//! Figures from rows of switch.
 
 use pagetoll_bill::Operation;
-use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Switch;
 use pagetoll_bill::row::Baseline;
+use pagetoll_cost::{CostKey, Derived};
 
-use crate::routes::derived::{Rows, measured, of, part};
+use crate::routes::derived::{Rows, cost, measured, part};
 
-/// What the rows give; `None` where one of them is missing.
+/// Figures from the rows; `None` where a row is missing.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let entry = part(bill, Baseline::EmptyHypercall)? - part(bill, Baseline::Nothing)?;
-    let compare = of(bill, Operation::NoneChanged, Switch::IfChanged)?;
-    let descriptor = of(bill, Operation::OneChanged, Switch::IfChanged)? - compare - entry;
-    let multicall = of(bill, Operation::NoneChanged, Switch::Always)? - entry - 3.0 * descriptor;
+    let compare = cost(bill, Operation::NoneChanged, Switch::IfChanged)?;
+    let descriptor = cost(bill, Operation::OneChanged, Switch::IfChanged)? - compare - entry;
+    let multicall = cost(bill, Operation::NoneChanged, Switch::Always)? - entry - 3.0 * descriptor;
     Some(vec![
         measured(
             CostKey::TLS_COMPARE,

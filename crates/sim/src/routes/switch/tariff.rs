@@ -1,13 +1,13 @@
-//! What loading TLS descriptors at a context switch pays for.
+//! Tariff of loading TLS descriptors at a context switch.
 
-use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Switch;
+use pagetoll_cost::CostKey;
 
 use crate::routes::price::Item;
 use crate::routes::tariff::{entry, item};
 
-/// What a mechanism pays for.
-pub(crate) fn of(mechanism: Switch) -> Vec<Item> {
+/// Items that a mechanism pays for.
+pub(crate) fn items(mechanism: Switch) -> Vec<Item> {
     let loads = [
         entry(CostKey::HYPERCALL_ENTRY),
         item("multicall", CostKey::SWITCH_MULTICALL, |w| {

@@ -1,17 +1,17 @@
-//! From rows of unmap to figures: of a 64-bit dom0 and of a 32-bit one.
+//! Figures from rows of unmap: of a 64-bit dom0 and of a 32-bit one.
 
-use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{RouteMechanism, Row};
+use pagetoll_cost::{CostKey, Derived};
 use pagetoll_models::linux::{self, Zap};
 use pagetoll_models::xen::Width;
 use pagetoll_units::Pages;
 
-use crate::routes::derived::{Rows, assumed, measured, of_32_bits, only, part, rows, value};
+use crate::routes::derived::{Rows, assumed, measured, only, part, rows, source_32_bit, value};
 use crate::routes::price::per_item;
 
-/// What a 64-bit dom0's rows give.
+/// Figures from the rows of a 64-bit dom0.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let read = part(bill, Baseline::Read)?;
     let entry = part(bill, Baseline::EmptyHypercall)? - read;
@@ -50,7 +50,7 @@ pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
 /// A mechanism that takes several entries, and its two figures.
 struct Batched {
     mechanism: Unmap,
-    /// How often each entry is read.
+    /// Number of times that each entry is read.
     reads: f64,
     per_call: CostKey,
     per_entry: CostKey,
@@ -103,7 +103,7 @@ impl Batched {
 /// A 32-bit guest's: an emulated exchange of the half that holds P, by itself; cmpxchg8b; and the hypercall, whose entry
 /// the fault route gives.
 pub(crate) fn pae_figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
-    let whose = of_32_bits(bill);
+    let whose = source_32_bit(bill);
     let read = part(bill, Baseline::Read)?;
     let entry = part(bill, Baseline::EmptyHypercall)? - read;
     let ends = ends(bill, Unmap::PreserveAd)?;
@@ -134,7 +134,7 @@ pub(crate) fn pae_figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
     ])
 }
 
-/// What no guest of the lab does: the exchange hypercall is a proposal.
+/// Figures of the exchange hypercall, which no guest of the lab has: it is a proposal.
 fn unmeasured(figures: &[Derived]) -> Option<Vec<Derived>> {
     let call = value(figures, CostKey::MMU_UPDATE_CALL)?;
     let preserving = value(figures, CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD)?;
@@ -151,11 +151,11 @@ fn unmeasured(figures: &[Derived]) -> Option<Vec<Derived>> {
 /// Pages of a page table, at which a batch ends.
 const TABLE: Pages = Pages(512);
 
-/// What the rows of a mechanism at its smallest and largest batch give.
+/// Costs from the rows of a mechanism at its smallest and largest batch.
 struct Ends {
-    /// What one more call costs.
+    /// Cost of one more call.
     per_call: f64,
-    /// What an entry costs without calls.
+    /// Cost of an entry without calls.
     per_entry: f64,
 }
 

@@ -1,7 +1,7 @@
-//! What getting and clearing entries pays for.
+//! Tariff of getting and clearing entries.
 
-use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Unmap;
+use pagetoll_cost::CostKey;
 use pagetoll_models::xen::Width;
 
 use crate::routes::price::Item;
@@ -13,8 +13,8 @@ const ENTRY: Item = entry(CostKey::HYPERCALL_ENTRY);
 const READ_PAE: Item = read(CostKey::ENTRY_READ_PAE);
 const ENTRY_PAE: Item = entry(CostKey::HYPERCALL_ENTRY_PAE);
 
-/// What a mechanism pays for in a guest of `width`.
-pub(crate) fn of(mechanism: Unmap, width: Width) -> Vec<Item> {
+/// Items that a mechanism pays for in a guest of `width`.
+pub(crate) fn items(mechanism: Unmap, width: Width) -> Vec<Item> {
     match mechanism {
         Unmap::Emulate => vec![trap(CostKey::PTWR_XCHG)],
         Unmap::SetPte => vec![

@@ -110,7 +110,7 @@ fn answers_of_every_kind_are_decoded() {
     let Report::KvmCase(ran) = reported(line) else {
         panic!("{line}");
     };
-    let Outcome::Answered(answered) = answered(next(&cases), &ran).unwrap() else {
+    let Outcome::Answers(answered) = answered(next(&cases), &ran).unwrap() else {
         panic!("{ran:?}");
     };
     let expected = [

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::cost::{CostKey, Derived, Kind, Nearness};
+use pagetoll_cost::{CostKey, Derived, Kind, Nearness};
 
 use super::{Estimate, Measurements, Primitive};
 

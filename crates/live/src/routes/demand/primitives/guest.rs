@@ -10,7 +10,6 @@ use vm_memory::GuestAddress;
 
 use super::round::{Round, each_takes, nanoseconds};
 use super::{Group, PAGES, Primitive};
-use crate::pager::{GuestRange, MemorySource, Options, Pager};
 use crate::routes::demand::line::{Line, Measured};
 use crate::routes::demand::request::Request;
 use crate::routes::demand::run::Setup;
@@ -18,6 +17,7 @@ use crate::vm::backing::Backing;
 use crate::vm::guest::{self, Parameters, Program};
 use crate::vm::machine::{Machine, Slots};
 use crate::{LiveError, arch};
+use pagetoll_pager::{GuestRange, MemorySource, Options, Pager};
 
 pub(super) const GROUP: Group = Group {
     name: "the guest",

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use pagetoll_backend::Stopped;
-use pagetoll_bill::cost::Nearness;
+use pagetoll_cost::Nearness;
 
 use super::estimate::median;
 use super::round::{Round, nanoseconds};

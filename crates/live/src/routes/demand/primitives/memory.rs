@@ -10,11 +10,11 @@ use super::round::{Round, each_takes, nanoseconds};
 use super::{Group, PAGES, Primitive};
 use crate::LiveError;
 use crate::cpu_time::thread_time;
-use crate::pager::{
-    Delivery, GuestRange, HostRange, MemorySource, Mode, Options, Pager, Userfaultfd, Wake,
-};
 use crate::vm::backing::Backing;
 use crate::vm::guest::inaccessible;
+use pagetoll_pager::{
+    Delivery, GuestRange, HostRange, MemorySource, Mode, Options, Pager, Userfaultfd, Wake,
+};
 
 /// Pages of a call, from one to as many as make the call itself nothing.
 const BATCHES: [u64; 4] = [1, 16, 64, 512];

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pagetoll_bill::cost::Nearness;
+use pagetoll_cost::Nearness;
 
 use super::Primitive;
 use crate::arch::{ATOMIC_ADDITION, EXIT};

@@ -16,8 +16,8 @@ use vm_memory::{Bytes, GuestAddress};
 use super::round::{Round, each_takes};
 use super::{Group, PAGES, Primitive};
 use crate::LiveError;
-use crate::pager::{Delivery, HostRange, Mode, Userfaultfd, Wake};
 use crate::vm::backing::Backing;
+use pagetoll_pager::{Delivery, HostRange, Mode, Userfaultfd, Wake};
 
 /// Threads that fault: enough to time reading them, and to distinguish their queue from an empty one.
 const WAITERS: u64 = 32;

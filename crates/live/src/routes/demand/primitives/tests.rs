@@ -1,7 +1,7 @@
 //! A round on this host, skipped where KVM or userfaultfd is missing; and figures from made-up rounds.
 
 use pagetoll_backend::{Quiet, Stop};
-use pagetoll_bill::cost::{CostKey, Derived, Kind};
+use pagetoll_cost::{CostKey, Derived, Kind};
 use pagetoll_test_support::skipped_test;
 
 use super::*;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use pagetoll_bill::cost::{Nearness, Topology};
+use pagetoll_cost::{Nearness, Topology};
 
 use crate::host;
 

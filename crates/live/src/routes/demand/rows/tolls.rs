@@ -11,7 +11,7 @@ use std::time::Duration;
 use pagetoll_bill::route::Demand;
 use pagetoll_bill::{Spread, Toll};
 
-use crate::pager::Counts;
+use pagetoll_pager::Counts;
 
 /// Standard errors by which a difference must exceed zero.
 const SIGNIFICANT: f64 = 3.0;
@@ -41,7 +41,7 @@ pub(super) fn items(mechanism: Demand, turns: &[Turn], counts: &Counts, pages: f
         .map(|turn| turn.cost - turn.timed - turn.touch.unwrap_or(0.0))
         .collect();
     let touches: Option<Vec<f64>> = turns.iter().map(|turn| turn.touch).collect();
-    let Some(rest) = Spread::of(&rests) else {
+    let Some(rest) = Spread::new(&rests) else {
         return Items::default();
     };
     let (name, count) = match (mechanism, counts.faults) {
@@ -57,7 +57,7 @@ pub(super) fn items(mechanism: Demand, turns: &[Turn], counts: &Counts, pages: f
     let is_resolved = rest.mean > SIGNIFICANT * error && count > 0.0;
     let touch = touches
         .as_deref()
-        .and_then(Spread::of)
+        .and_then(Spread::new)
         .map(|touch| touch.mean);
     let timed = timed(counts, pages);
     match touch {

@@ -15,12 +15,12 @@ use super::content::Content;
 use super::entry::Entry;
 use super::place::{self, Role};
 use crate::cpu_time::thread_time;
-use crate::pager::Counts;
 use crate::routes::demand::request::patience;
 use crate::vm::exit::Left;
 use crate::vm::guest::{self, Layout, Parameters, Program};
 use crate::vm::kick::Kicker;
 use crate::{LiveError, arch, host};
+use pagetoll_pager::Counts;
 
 /// Interval between checks for a stop, a failure and the deadline.
 const POLL: Duration = Duration::from_millis(20);

@@ -3,9 +3,9 @@
 use kvm_ioctls::VcpuFd;
 
 use crate::LiveError;
-use crate::pager::{Counts, FaultHandler, PageSource, Ran};
 use crate::vm::exit::{Left, judge, judge_error};
 use crate::vm::gmem::GmemSlots;
+use pagetoll_pager::{Counts, FaultHandler, PageSource, RunOutcome};
 
 /// Where the content of a bench's pages comes from.
 pub(crate) type Source<'c> = &'c dyn PageSource;
@@ -25,8 +25,8 @@ impl Entry<'_> {
         match self {
             Self::Plain => Ok(plain(vcpu)),
             Self::Exit(handler) => Ok(match handler.run(vcpu, |exit| judge(&exit))? {
-                Ran::Exit(left) => left,
-                Ran::Interrupted => Left::Interrupted,
+                RunOutcome::Exit(left) => left,
+                RunOutcome::Interrupted => Left::Interrupted,
             }),
             Self::Gmem(slots, counts) => slots.run(vcpu, counts),
         }

@@ -1,7 +1,6 @@
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::{Toll, Verdict};
 use pagetoll_protocol::report::{Faults, User};
-use pagetoll_traces::xentrace;
 
 use super::*;
 
@@ -121,6 +120,20 @@ fn a_control_that_loses_bits_is_unsafe_but_the_bill_has_not_failed() {
 }
 
 #[test]
+fn a_race_that_is_kept_has_its_day_and_other_checks_have_none() {
+    let day = Some("2026-11-26".to_owned());
+    let findings = Findings {
+        races_kept: day.clone(),
+        ..findings()
+    };
+    let rows = rows(&order(), &findings);
+    for check in &row(&rows, Unmap::PreserveAd, 8).checks {
+        let expected = if check.is_race() { &day } else { &None };
+        assert_eq!(&check.kept, expected, "{}", check.name);
+    }
+}
+
+#[test]
 fn without_a_losing_control_nothing_is_proved() {
     let mut findings = findings();
     findings
@@ -204,7 +217,7 @@ fn without_a_probe_the_rows_say_why() {
 #[test]
 fn crossings_are_those_that_xen_counted() {
     let mut findings = findings();
-    let mut crossings = xentrace::Crossings::default();
+    let mut crossings = pagetoll_xentrace::Crossings::default();
     crossings.pv.ptwr = 16;
     findings.dom0[0].crossings.insert(7, crossings);
     findings.dom0[0].clears.push(Clear {

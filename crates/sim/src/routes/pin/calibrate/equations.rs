@@ -3,31 +3,31 @@
 use std::collections::BTreeMap;
 
 use nalgebra::{DMatrix, DVector};
-use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::Iommu;
 use pagetoll_bill::{Bill, Row};
+use pagetoll_cost::CostKey;
 
 use super::super::shape::{Extent, Shape, run};
 use super::super::tariff::Ioctl;
-use super::{Unsolved, of_lab};
+use super::{Unsolved, lab_bills};
 use crate::routes::price::per_item;
 use pagetoll_models::vfio::{Mechanism, Tolls};
 
-/// What two counted bills of the same order differ by at most when guest programs were built anew: 0.1 %.
+/// Largest difference between two counted bills of one order whose guest programs were built apart: 0.1 %.
 const SPREAD: f64 = 0.001;
 
-/// As many rows as figures.
+/// A system of equations, with as many rows as figures.
 pub(crate) struct System {
     pub(crate) ioctl: Ioctl,
-    /// How the kernel pins.
+    /// The kernel's mechanism.
     pub(crate) mechanism: Mechanism,
     pub(crate) unknown: &'static [CostKey],
     pub(crate) rows: &'static [OfShape],
 }
 
-/// Which row of the lab's bills: mapping or unmapping a shape in an IOMMU.
+/// A row of the lab's bills: mapping or unmapping a shape in an IOMMU.
 #[derive(Clone, Copy)]
 pub(crate) struct OfShape {
     folio: Folio,
@@ -61,7 +61,9 @@ impl<'a> Counted<'a> {
             let iommu = bill.stack.get("iommu");
             iommu.is_some_and(|iommu| iommu == of.iommu.described())
         };
-        let rows = of_lab(self.bills).filter(in_it).flat_map(|bill| &bill.rows);
+        let rows = lab_bills(self.bills)
+            .filter(in_it)
+            .flat_map(|bill| &bill.rows);
         let mut of_shape = rows.filter(|row| {
             row.key.operation == ioctl.operation
                 && row.key.method == Pin::Kernel.into()
@@ -77,11 +79,11 @@ pub(crate) struct Solved {
     pub(crate) key: CostKey,
     /// Instructions.
     pub(crate) value: f64,
-    /// What [`SPREAD`] of each row makes of it, added as squares.
+    /// Spread of the figure from [`SPREAD`] of each row, added as squares.
     pub(crate) spread: f64,
 }
 
-/// What the lab counted, and how often the model takes each step.
+/// Count of the lab for a row, and the number of times that the model takes each step.
 struct Equation {
     cost: f64,
     counts: Tolls,
@@ -123,7 +125,7 @@ impl System {
         Ok(self.unknown.iter().enumerate().map(solved).collect())
     }
 
-    /// How often a step occurs in all of a row's pages.
+    /// Number of times that a step occurs in all of a row's pages.
     fn count(&self, key: CostKey, counts: &Tolls) -> f64 {
         let items = self.ioctl.tariff.iter();
         let of_key = items.filter(|item| item.key == key);
@@ -147,14 +149,14 @@ impl System {
             runs: Some(row.layout?.runs),
             levels: levels(of.iommu),
         };
-        let ran = run(self.mechanism, Shape::of(of.folio)?, extent);
+        let ran = run(self.mechanism, Shape::named(of.folio)?, extent);
         Some(Equation {
             cost: row.cost()? * per_item(ran.pages, 1),
             counts: (self.ioctl.tolls)(&ran),
         })
     }
 
-    /// Where its figures come from.
+    /// Source of its figures.
     pub(crate) fn source(&self) -> String {
         let name = |of: &OfShape| match of.iommu {
             Iommu::VtD => of.folio.to_string(),

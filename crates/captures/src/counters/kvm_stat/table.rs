@@ -1,0 +1,161 @@
+//! `kvm_stat -l`, the class `StdFormat`, and `kvm_stat -1`, the function `batch`.
+
+use super::super::Scope;
+use super::super::recorder::Recorder;
+use super::{after_time, change, columns, is_name, row};
+use crate::lines::{Line, first_lines, lines};
+use crate::position::{ReadError, Stop};
+
+pub(super) fn is(bytes: &[u8]) -> bool {
+    let mut lines = first_lines(bytes);
+    let Some(first) = lines.next() else {
+        return false;
+    };
+    let is_table = is_banner(first) && lines.next().is_some_and(is_row);
+    is_table
+        || pair(first).is_some_and(|(total, change)| {
+            total.parse::<i64>().is_ok() && change.parse::<i64>().is_ok()
+        })
+}
+
+fn is_banner(line: &str) -> bool {
+    line.split_whitespace().all(is_name)
+}
+
+fn is_row(line: &str) -> bool {
+    after_time(line).is_some()
+        || line
+            .split_whitespace()
+            .all(|word| word.parse::<i64>().is_ok())
+}
+
+/// The two numbers of a line of `-1`, whose first word is a name.
+fn pair(line: &str) -> Option<(&str, &str)> {
+    let mut words = line.split_whitespace();
+    let named = words.next().is_some_and(is_name);
+    let pair = (words.next()?, words.next()?);
+    (named && words.next().is_none()).then_some(pair)
+}
+
+pub(super) fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
+    let mut names: Option<Vec<&str>> = None;
+    for line in lines(bytes) {
+        let line = line?;
+        let text = line.text.trim();
+        if text.is_empty() {
+            continue;
+        }
+        if is_banner(text) {
+            names = Some(columns(line.place, text.split_whitespace())?);
+        } else if let Some(names) = &names {
+            let numbers = after_time(text).unwrap_or(text);
+            row(&line, names, numbers.split_whitespace(), recorder)?;
+        } else {
+            single(&line, recorder)?;
+        }
+    }
+    Ok(())
+}
+
+/// A line of `-1`. Numbers of ten digits and more touch: they cannot be told apart.
+fn single(line: &Line<'_>, recorder: &mut Recorder) -> Result<(), Stop> {
+    let Some((total, in_a_second)) = pair(line.text) else {
+        return Err(ReadError::expected(line.place, "line", "NAME TOTAL CHANGE", line.text).into());
+    };
+    let name = line.text.split_whitespace().next().unwrap_or_default();
+    change(line.place, name, total)?;
+    recorder.add(
+        line.place,
+        &Scope::Host,
+        name,
+        change(line.place, name, in_a_second)?,
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::FORM;
+    use super::*;
+    use crate::counters::Growth;
+    use crate::position::{Position, Truncated};
+
+    fn read(bytes: &[u8]) -> Result<Growth, ReadError> {
+        FORM.growth(bytes)
+    }
+
+    fn number(growth: &Growth, name: &str) -> Option<u64> {
+        growth.by(&Scope::Host, name)
+    }
+
+    #[test]
+    fn tables_with_and_without_times_are_read() {
+        let table = "exits kvm_exit(EPT_VIOLATION) \n2026-11-26 00:41:41         3        4\n";
+        assert!(is(table.as_bytes()));
+        let timed = read(table.as_bytes()).unwrap();
+        assert_eq!(number(&timed, "kvm_exit(EPT_VIOLATION)"), Some(4));
+
+        let old = "exits pf_fixed \n         1          2 \n         3          4 \nexits \n   5\n";
+        assert!(is(old.as_bytes()));
+        let rows = read(old.as_bytes()).unwrap();
+        assert_eq!(
+            (number(&rows, "exits"), number(&rows, "pf_fixed")),
+            (Some(9), Some(6))
+        );
+    }
+
+    #[test]
+    fn of_a_batch_the_second_is_read() {
+        let batch =
+            "exits                                            700        12\npf_fixed  9  3\n";
+        assert!(is(batch.as_bytes()));
+        let read = read(batch.as_bytes()).unwrap();
+        assert_eq!(number(&read, "exits"), Some(12));
+        assert!(!is(b"exits 12\n") && !is(b"hello\n") && !is(b"") && !is(b"a b\nc d\n"));
+    }
+
+    #[test]
+    fn errors_name_line_and_counter() {
+        let error = |text: &str| read(text.as_bytes()).unwrap_err().to_string();
+        assert_eq!(
+            error("exits pf_fixed \n  1  x\n"),
+            "line 2: pf_fixed: expected a whole number below 2^63, found `x`"
+        );
+        assert_eq!(
+            error("exits pf_fixed \n  1\n"),
+            "line 2: counters: expected 2, found `1`"
+        );
+        assert_eq!(
+            error("exits 123456789012345678901\n"),
+            "line 1: line: expected NAME TOTAL CHANGE, found `exits 123456789012345678901`"
+        );
+        let cut = read(b"exits \n 1\n 12").unwrap();
+        assert_eq!(
+            (number(&cut, "exits"), cut.truncated),
+            (Some(1), Some(Truncated::Ended(Position::Line(3))))
+        );
+    }
+
+    proptest! {
+        /// Text as `StdFormat` prints it.
+        #[test]
+        fn what_is_printed_is_read(
+            names in prop::collection::btree_set("[a-z][a-z_]{0,9}", 1..6),
+            rows in prop::collection::vec(prop::collection::vec(0..1_i64 << 40, 6), 1..9),
+        ) {
+            let mut text: String = names.iter().map(|name| format!("{name} ")).collect();
+            for row in &rows {
+                let numbers = row.iter().take(names.len()).map(|number| format!(" {number:9}"));
+                text += &format!("\n2026-11-26 00:41:41{}", numbers.collect::<String>());
+            }
+            text.push('\n');
+            let read = read(text.as_bytes()).unwrap();
+            for (column, name) in names.iter().enumerate() {
+                let sum: i64 = rows.iter().map(|row| row[column]).sum();
+                prop_assert_eq!(number(&read, name), u64::try_from(sum).ok());
+            }
+        }
+    }
+}

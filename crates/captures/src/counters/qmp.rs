@@ -1,0 +1,248 @@
+//! Replies to `query-stats` on QEMU's monitor: `{"return":[{"provider":"kvm","stats":[..],"qom-path":..}]}`, one or several,
+//! as a session or a tool wrote them; what else a session has is passed over. Counters with a `qom-path` are a vCPU's.
+//!
+//! A reply to `query-stats-schemas` in the same file says how they change. Source: QEMU 7.1 to 10.1, `qapi/stats.json`.
+
+mod schema;
+mod session;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::recorder::Recorder;
+use super::{Counter, Form, Scope};
+use crate::json::{self, Part, object};
+use crate::lines::first_lines;
+use crate::position::{Position, ReadError, Stop};
+use schema::Schema;
+
+pub(crate) const FORM: Form = Form {
+    is,
+    record,
+    expected: "a reply to query-stats with statistics of kvm",
+};
+
+/// Counts of a histogram, as many as `KVM_GET_STATS_FD` has room for.
+const MAX_BUCKETS: usize = u16::MAX as usize;
+
+/// Targets whose statistics are read: `StatsTarget`.
+const TARGETS: [&str; 2] = ["vm", "vcpu"];
+
+/// Recognises a file that begins with a reply or with a session's greeting.
+pub(crate) fn is(bytes: &[u8]) -> bool {
+    let text: String = first_lines(bytes)
+        .take(4)
+        .flat_map(|line| line.chars())
+        .filter(|c| !c.is_whitespace())
+        .take(64)
+        .collect();
+    text.starts_with(r#"{"QMP""#)
+        || text.starts_with(r#"{"return":"#)
+        || text.starts_with(r#"{"id""#) && text.contains(r#""return":"#)
+}
+
+/// Records the replies. When a counter is there again, the next sample begins. What changes how is said by any reply of the
+/// file: all are looked through for that first.
+fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
+    let mut schema = Schema::default();
+    // What is wrong is found again.
+    let _ended = session::replies(bytes, |_, element| {
+        if let Some(element) = Element::of_kvm(element) {
+            element.add_to(&mut schema)?;
+        }
+        Ok(())
+    });
+    session::replies(bytes, |place, element| match Element::of_kvm(element) {
+        Some(element) => element.record(place, &schema, recorder),
+        None => Ok(()),
+    })
+}
+
+/// An element of a reply: `StatsResult`, `StatsSchema`, or one of another command's.
+#[derive(Default, Deserialize)]
+struct Element<'a> {
+    #[serde(borrow)]
+    provider: Option<&'a RawValue>,
+    stats: Option<&'a RawValue>,
+    target: Option<&'a RawValue>,
+    #[serde(rename = "qom-path")]
+    qom_path: Option<&'a RawValue>,
+}
+
+/// `Stats`: a name and a `StatsValue`.
+#[derive(Default, Deserialize)]
+struct Stat<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    value: Option<&'a RawValue>,
+}
+
+impl<'a> Element<'a> {
+    fn of_kvm(element: &'a RawValue) -> Option<Self> {
+        let element: Self = object(element);
+        let of_kvm = json::text(element.provider).is_some_and(|provider| provider == "kvm");
+        of_kvm.then_some(element)
+    }
+
+    fn add_to(&self, schema: &mut Schema) -> Result<(), Stop> {
+        let target = json::text(self.target).filter(|target| TARGETS.contains(&target.as_str()));
+        let (Some(target), Some(stats)) = (target, self.stats) else {
+            return Ok(());
+        };
+        json::parts(stats, |part| {
+            if let Part::Element(stat) = part {
+                schema.add(&target, stat);
+            }
+            Ok(())
+        })
+    }
+
+    fn record(
+        &self,
+        place: Position,
+        schema: &Schema,
+        recorder: &mut Recorder,
+    ) -> Result<(), Stop> {
+        let stats = self.stats.filter(|stats| stats.get().starts_with('['));
+        let stats =
+            stats.ok_or_else(|| ReadError::new(place, "stats", "none; expected an array"))?;
+        if json::text(self.target).is_some() {
+            return Ok(());
+        }
+        let scope = self.scope();
+        json::parts(stats, |part| match part {
+            Part::Element(stat) => add(place, &scope, stat, schema, recorder),
+            Part::Member(..) => Ok(()),
+        })
+    }
+
+    fn scope(&self) -> Scope {
+        match json::text(self.qom_path) {
+            Some(vcpu) => Scope::Vcpu { vm: None, vcpu },
+            None => Scope::Vm { vm: None },
+        }
+    }
+}
+
+fn add(
+    place: Position,
+    scope: &Scope,
+    stat: &RawValue,
+    schema: &Schema,
+    recorder: &mut Recorder,
+) -> Result<(), Stop> {
+    let Stat { name, value: found } = object(stat);
+    let Some(name) = json::text(name) else {
+        return Err(ReadError::expected(place, "name", "text", stat.get()).into());
+    };
+    let found = json::shown(found);
+    let Some(count) = count(found) else {
+        let expected = format!(
+            "a number below 2^64, true, false, or a list of up to {MAX_BUCKETS} such numbers"
+        );
+        return Err(ReadError::expected(place, name, &expected, found).into());
+    };
+    let counter = Counter::Count(count, schema.kind(scope, &name));
+    recorder.add(place, scope, &name, counter)?;
+    Ok(())
+}
+
+/// A number, or the sum of a histogram's.
+fn count(json: &str) -> Option<u64> {
+    match json {
+        "true" => Some(1),
+        "false" => Some(0),
+        list if list.starts_with('[') => {
+            let fits = list.matches(',').count() < MAX_BUCKETS;
+            let counts: Vec<u64> = fits.then(|| serde_json::from_str(list).ok())??;
+            Some(counts.into_iter().fold(0, u64::saturating_add))
+        }
+        number => serde_json::from_str(number).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Growth;
+    use crate::position::Truncated;
+
+    fn read(bytes: &[u8]) -> Result<Growth, ReadError> {
+        FORM.growth(bytes)
+    }
+
+    const SESSION: &str = r#"{"QMP": {"version": {}, "capabilities": ["oob"]}}
+{"return": {}}
+{"return": [{"provider": "kvm", "stats": [{"name": "pages_4k", "value": 3}, {"name": "h", "value": [1, 2]}]}]}
+{"timestamp": {"seconds": 1, "microseconds": 2}, "event": "STOP"}
+{"return": [{"provider": "kvm", "stats": [{"name": "blocking", "value": true}], "qom-path": "/machine/cpu[0]"}]}
+{"return": [{"provider": "kvm", "target": "vm", "stats": [{"name": "h", "exponent": 0, "type": "linear-histogram", "bucket-size": 5}]}]}
+{"return": [{"provider": "kvm", "stats": [{"name": "pages_4k", "value": 4}]}]}
+"#;
+
+    #[test]
+    fn a_session_is_read_and_its_schema_applied() {
+        assert!(
+            is(SESSION.as_bytes()) && is(b"{\n  \"return\": [\n") && !is(b"{\"type\": \"map\"}")
+        );
+        let read = read(SESSION.as_bytes()).unwrap();
+        let vm = Scope::Vm { vm: None };
+        let vcpu = Scope::Vcpu {
+            vm: None,
+            vcpu: "/machine/cpu[0]".to_owned(),
+        };
+        // A gauge by its name, one of a vCPU, and two counts of a histogram.
+        assert_eq!(read.by(&vm, "pages_4k"), Some(4));
+        assert_eq!(read.by(&vcpu, "blocking"), Some(1));
+        assert_eq!(read.by(&vm, "h"), Some(3));
+        let again = |kind: &str| {
+            let schema = SESSION.replace("linear-histogram", kind);
+            let more =
+                r#"{"return": [{"provider": "kvm", "stats": [{"name": "h", "value": [2, 5]}]}]}"#;
+            FORM.growth(format!("{schema}{more}\n").as_bytes()).unwrap()
+        };
+        assert_eq!(again("linear-histogram").by(&vm, "h"), Some(4));
+        assert_eq!(again("peak").by(&vm, "h"), Some(7));
+    }
+
+    #[test]
+    fn a_session_that_is_cut_gives_whole_elements_and_says_so() {
+        for length in 0..SESSION.len() {
+            match read(&SESSION.as_bytes()[..length]) {
+                Ok(read) => {
+                    let last = SESSION[..length].lines().count();
+                    assert!(
+                        read.truncated
+                            .is_none_or(|cut| cut == Truncated::Ended(Position::Line(last))),
+                        "{length}"
+                    );
+                }
+                Err(error) => assert!(
+                    error.to_string().contains("none; expected a reply"),
+                    "{length}: {error}"
+                ),
+            }
+        }
+        let two = SESSION.lines().nth(2).unwrap().replace("]}]}]}", "]}]},");
+        let cut = read(two.as_bytes()).unwrap();
+        assert_eq!(
+            (cut.len(), cut.truncated),
+            (2, Some(Truncated::Ended(Position::Line(1))))
+        );
+    }
+
+    #[test]
+    fn errors_name_line_and_counter() {
+        let error = |from, to| {
+            read(SESSION.replace(from, to).as_bytes())
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            error("\"value\": 4", "\"value\": -4"),
+            "line 7: pages_4k: expected a number below 2^64, true, false, or a list of up to 65535 such numbers, found `-4`"
+        );
+        assert!(error("{\"return\": {}}", "hello").starts_with("line 2: JSON: expected"));
+        assert!(error("\"name\": \"pages_4k\", ", "").starts_with("line 3: name: expected text"));
+    }
+}

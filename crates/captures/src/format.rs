@@ -1,0 +1,292 @@
+//! Formats of captures, recognised by their content.
+
+use std::io::{self, Cursor, Read, Seek};
+
+use pagetoll_ftrace::trace_text::{self, TraceTextError};
+use pagetoll_ftrace::{FtraceError, FunctionGraph};
+use pagetoll_xentrace::XentraceError;
+use pagetoll_xentrace::symbols::Symbols;
+use thiserror::Error;
+
+use crate::counters::{debugfs, domstats, kvm_stat, qmp, stats_fd};
+use crate::lookalike::{Lookalike, is_quoted};
+use crate::observation::{
+    Capture, Observation, counters, function_graph, reports, tracepoints, xentrace,
+};
+use crate::perf_data::{self, PerfDataError};
+use crate::reports::{bpftrace, perf_kvm};
+
+/// Every format. A capture that could be of two is of the first.
+pub static FORMATS: [Format; 11] = [
+    Format {
+        name: "xentrace",
+        is: pagetoll_xentrace::is_capture,
+        observe: xentrace::observe,
+    },
+    Format {
+        name: "perf.data",
+        is: perf_data::is_capture,
+        observe: tracepoints::observe_perf_data,
+    },
+    Format {
+        name: "KVM_GET_STATS_FD",
+        is: stats_fd::is,
+        observe: |source| counters::observe(source, &stats_fd::FORM),
+    },
+    Format {
+        name: "query-stats of QMP",
+        is: qmp::is,
+        observe: |source| counters::observe(source, &qmp::FORM),
+    },
+    Format {
+        name: "virsh domstats",
+        is: domstats::is,
+        observe: |source| counters::observe(source, &domstats::FORM),
+    },
+    Format {
+        name: "kvm_stat",
+        is: kvm_stat::is,
+        observe: |source| counters::observe(source, &kvm_stat::FORM),
+    },
+    Format {
+        name: "debugfs of KVM",
+        is: debugfs::is,
+        observe: |source| counters::observe(source, &debugfs::FORM),
+    },
+    Format {
+        name: "perf kvm stat report",
+        is: perf_kvm::is,
+        observe: reports::observe_perf_kvm,
+    },
+    Format {
+        name: "bpftrace -f json",
+        is: bpftrace::is,
+        observe: reports::observe_bpftrace,
+    },
+    Format {
+        name: "function_graph",
+        is: FunctionGraph::is_capture,
+        observe: function_graph::observe,
+    },
+    Format {
+        name: "tracepoints as text",
+        is: trace_text::is_capture,
+        observe: tracepoints::observe_text,
+    },
+];
+
+/// A format of captures.
+#[derive(Debug)]
+pub struct Format {
+    /// Name in results and messages.
+    pub name: &'static str,
+    /// Recognises a capture by its first bytes, up to 64 KiB.
+    is: fn(&[u8]) -> bool,
+    /// Reads a capture to its end, or to where it is cut off.
+    observe: fn(&mut Source<'_>) -> Result<Observation, CaptureError>,
+}
+
+impl Format {
+    /// Recognises a capture by its first bytes, up to 64 KiB.
+    #[must_use]
+    pub fn recognise(head: &[u8]) -> Option<&'static Self> {
+        FORMATS.iter().find(|format| (format.is)(head))
+    }
+
+    /// Reads a file of this format, whatever its content looks like.
+    ///
+    /// # Errors
+    /// [`CaptureError`].
+    pub fn observe(
+        &'static self,
+        file: &str,
+        content: &[u8],
+        symbols: &Symbols,
+    ) -> Result<Observation, CaptureError> {
+        self.read(file, symbols, Content::File(&mut Cursor::new(content)))
+    }
+
+    fn read<'a>(
+        &'static self,
+        file: &'a str,
+        symbols: &'a Symbols,
+        content: Content<'a>,
+    ) -> Result<Observation, CaptureError> {
+        (self.observe)(&mut Source {
+            file,
+            format: self,
+            symbols,
+            content,
+        })
+    }
+}
+
+/// A capture that is being read.
+pub(crate) struct Source<'a> {
+    file: &'a str,
+    format: &'static Format,
+    pub(crate) symbols: &'a Symbols,
+    pub(crate) content: Content<'a>,
+}
+
+/// Bytes of a capture.
+pub(crate) enum Content<'a> {
+    /// A source that can seek.
+    File(&'a mut dyn ReadSeek),
+    /// A pipe.
+    Stream(&'a mut dyn Read),
+}
+
+pub(crate) trait ReadSeek: Read + Seek {}
+
+impl<S: Read + Seek> ReadSeek for S {}
+
+impl Source<'_> {
+    /// Bytes of a capture that tell its format.
+    const HEAD: u64 = 64 << 10;
+    /// Bytes of a file that is not read as a stream, at most. Assumed: a day of kvm_stat is below.
+    const MOST_OF_WHOLE: u64 = 256 << 20;
+
+    /// The capture's name and format; nothing else is known yet.
+    pub(crate) fn capture(&self) -> Capture {
+        Capture {
+            file: self.file.to_owned(),
+            format: self.format.name,
+            ..Capture::default()
+        }
+    }
+
+    /// Reads all of it.
+    pub(crate) fn whole(&mut self) -> Result<Vec<u8>, CaptureError> {
+        let mut bytes = Vec::new();
+        self.take(Self::MOST_OF_WHOLE + 1).read_to_end(&mut bytes)?;
+        bytes.shrink_to_fit();
+        let fits = u64::try_from(bytes.len()).is_ok_and(|length| length <= Self::MOST_OF_WHOLE);
+        fits.then_some(bytes).ok_or(CaptureError::TooLarge)
+    }
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.content {
+            Content::File(file) => file.read(buffer),
+            Content::Stream(stream) => stream.read(buffer),
+        }
+    }
+}
+
+/// Failure to read a capture, worded to follow `FILE: `.
+#[derive(Debug, Error)]
+pub enum CaptureError {
+    /// Content of no known format.
+    #[error("unrecognised capture format; expected one of: {}", FORMATS.each_ref().map(|format| format.name).join(", "))]
+    Unknown,
+    /// A file that is taken for a capture.
+    #[error("is {}; {}", .0.name, .0.remedy)]
+    Lookalike(&'static Lookalike),
+    /// More than is read at once.
+    #[error("is larger than {} MiB; expected at most that of this format", Source::MOST_OF_WHOLE >> 20)]
+    TooLarge,
+    /// The system refused.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// A damaged xentrace.
+    #[error(transparent)]
+    Xentrace(#[from] XentraceError),
+    /// A damaged perf.data.
+    #[error(transparent)]
+    PerfData(#[from] PerfDataError),
+    /// A line of a trace's text that cannot be read.
+    #[error(transparent)]
+    Text(#[from] TraceTextError),
+    /// A line of function_graph that cannot be read.
+    #[error(transparent)]
+    Graph(#[from] FtraceError),
+    /// Counters or a report that are not as their tool writes them.
+    #[error(transparent)]
+    Counted(#[from] crate::ReadError),
+}
+
+/// Reads a capture of any format to its end, or to where it is cut off; errors and the result call it `file`.
+///
+/// # Errors
+/// [`CaptureError`].
+pub fn observe(
+    file: &str,
+    mut source: impl Read + Seek,
+    symbols: &Symbols,
+) -> Result<Observation, CaptureError> {
+    let format = recognise(&head(&mut source)?)?;
+    source.rewind()?;
+    format.read(file, symbols, Content::File(&mut source))
+}
+
+/// Reads a capture from a pipe. A file of perf must have been written to one too (`perf record -o -`).
+///
+/// # Errors
+/// [`CaptureError`].
+pub fn observe_stream(
+    file: &str,
+    mut source: impl Read,
+    symbols: &Symbols,
+) -> Result<Observation, CaptureError> {
+    let head = head(&mut source)?;
+    let format = recognise(&head)?;
+    let mut whole = head.as_slice().chain(source);
+    format.read(file, symbols, Content::Stream(&mut whole))
+}
+
+fn head(source: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    source.take(Source::HEAD).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// The format of a capture, by its first bytes.
+fn recognise(head: &[u8]) -> Result<&'static Format, CaptureError> {
+    if let Some(format) = Format::recognise(head).filter(|_| !is_quoted(head)) {
+        return Ok(format);
+    }
+    Err(Lookalike::recognise(head).map_or(CaptureError::Unknown, CaptureError::Lookalike))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Every capture that the readers are tested with is read as a format, and no format is without one.
+    #[test]
+    fn every_format_is_found_by_its_content() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut found = std::collections::BTreeSet::new();
+        for folder in ["captures/tests/data", "xentrace/tests/data"] {
+            for path in files(&crates.join(folder)) {
+                let name = path.to_str().unwrap();
+                let not_captures = [".md", ".format", ".instructions", ".xenalyze.txt"];
+                if !not_captures.iter().any(|end| name.ends_with(end)) {
+                    let bytes = fs::read(&path).unwrap();
+                    let observation = observe(name, Cursor::new(bytes), &Symbols::default());
+                    let observation = observation.unwrap_or_else(|error| panic!("{name}: {error}"));
+                    found.insert(observation.capture.format);
+                }
+            }
+        }
+        for format in &FORMATS {
+            assert!(found.contains(format.name), "{}: no capture", format.name);
+        }
+    }
+
+    fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+        let entries = fs::read_dir(folder).unwrap().flatten();
+        let paths = entries.map(|entry| entry.path());
+        paths
+            .flat_map(|path| match path.is_dir() {
+                true => files(&path),
+                false => vec![path],
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,31 @@
+//! Captures that users recorded on their own machines, as costs per page: a capture becomes an [`Observation`], and two of
+//! them a [`Comparison`].
+//!
+//! [`FORMATS`] has a row for each format: its name, its recogniser, and the function that observes it. The readers are here
+//! ([`perf_data`], KVM's counters, reports of `perf kvm stat` and bpftrace), in `pagetoll_xentrace`, and in `pagetoll_ftrace`
+//! for the text of Linux's tracers.
+//!
+//! Everything here is pure: bytes in, plain data out; it neither records nor prints.
+
+#![forbid(unsafe_code)]
+
+mod comparison;
+mod counters;
+mod dump;
+mod format;
+mod json;
+mod lines;
+mod lookalike;
+mod observation;
+pub mod perf_data;
+mod position;
+mod recording;
+mod reports;
+
+pub use comparison::{Change, Comparison, NoWork, Side};
+pub use dump::{DumpError, dump};
+pub use format::{CaptureError, FORMATS, Format, observe, observe_stream};
+pub use lookalike::Lookalike;
+pub use observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume, total};
+pub use position::{Position, ReadError, Truncated};
+pub use recording::{Recorder, Recording};

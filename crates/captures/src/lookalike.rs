@@ -1,0 +1,143 @@
+//! Files that are taken for captures, each with what to do instead.
+
+use crate::lines::first_lines;
+
+/// A kind of file that is no capture.
+#[derive(Debug)]
+pub struct Lookalike {
+    /// Name of the kind, to follow `is`.
+    pub(crate) name: &'static str,
+    /// Remedy, in the imperative.
+    pub(crate) remedy: &'static str,
+    /// Recognises a file by its first bytes, up to 64 KiB.
+    is: fn(&[u8]) -> bool,
+}
+
+/// Every kind. A file that could be of two is of the first.
+#[rustfmt::skip]
+pub(crate) static LOOKALIKES: [Lookalike; 11] = [
+    Lookalike { name: "empty", remedy: "record a capture; `pagetoll read --how` prints the commands", is: <[u8]>::is_empty },
+    Lookalike { name: "a quotation of a mail", remedy: "strip it: sed 's/^[> ]*//'", is: is_quoted },
+    Lookalike { name: "the screen of kvm_stat", remedy: "log its counters: kvm_stat -l -c > FILE", is: |head| begins(head, "kvm statistics - ") },
+    Lookalike { name: "a summary of perf stat", remedy: "record the events; `pagetoll read --how kvm` prints the commands", is: |head| has_line(head, "Performance counter stats for") },
+    Lookalike { name: "a trace.dat of trace-cmd", remedy: "print its events: trace-cmd report -i FILE > FILE.txt", is: |head| head.starts_with(b"\x17\x08Dtracing") },
+    Lookalike { name: "text of bpftrace", remedy: "write it as JSON: bpftrace -f json", is: is_bpftrace_text },
+    Lookalike { name: "a bill", remedy: "print it with `pagetoll report FILE`", is: |head| has_line(head, "pagetoll.bill/") },
+    Lookalike { name: "an HTML page", remedy: "save the capture that it shows", is: is_html },
+    Lookalike { name: "compressed", remedy: "decompress it", is: is_compressed },
+    Lookalike { name: "a file of symbols", remedy: "give it as --symbols", is: is_symbols },
+    Lookalike { name: "the text of a terminal", remedy: "leave out the lines with its prompt", is: has_prompt },
+];
+
+impl Lookalike {
+    /// Recognises a file by its first bytes, up to 64 KiB.
+    pub(crate) fn recognise(head: &[u8]) -> Option<&'static Self> {
+        LOOKALIKES.iter().find(|lookalike| (lookalike.is)(head))
+    }
+}
+
+/// Lines that are looked at for a heading.
+const LINES: usize = 16;
+
+fn begins(head: &[u8], text: &str) -> bool {
+    first_lines(head).any(|line| line.starts_with(text))
+}
+
+fn has_line(head: &[u8], text: &str) -> bool {
+    first_lines(head)
+        .take(LINES)
+        .any(|line| line.contains(text))
+}
+
+/// True if each line is quoted. No capture is: it would be read until a line makes no sense.
+pub(crate) fn is_quoted(head: &[u8]) -> bool {
+    let mut lines = first_lines(head).take(LINES).peekable();
+    lines.peek().is_some() && lines.all(|line| line.starts_with('>'))
+}
+
+/// `Attaching 3 probes...`, or a map: `@exits[10]: 52`.
+fn is_bpftrace_text(head: &[u8]) -> bool {
+    let mut lines = first_lines(head).take(LINES);
+    lines.any(|line| {
+        let is_map = line.starts_with('@') && line.contains(':');
+        is_map || line.starts_with("Attaching ") && line.contains(" probe")
+    })
+}
+
+fn is_html(head: &[u8]) -> bool {
+    let start = first_lines(head).next().unwrap_or_default();
+    let start = start.to_ascii_lowercase();
+    start.starts_with("<!doctype html") || start.starts_with("<html")
+}
+
+/// gzip, zstd, xz, bzip2, zip.
+fn is_compressed(head: &[u8]) -> bool {
+    const MAGIC: [&[u8]; 5] = [
+        b"\x1f\x8b",
+        b"\x28\xb5\x2f\xfd",
+        b"\xfd7zXZ\0",
+        b"BZh",
+        b"PK\x03\x04",
+    ];
+    MAGIC.iter().any(|magic| head.starts_with(magic))
+}
+
+/// An ELF file, or lines such as `ffffffff81000000 T _text`.
+fn is_symbols(head: &[u8]) -> bool {
+    let mut words = first_lines(head).next().unwrap_or_default().split(' ');
+    let is_address = |word: &str| word.len() == 16 && u64::from_str_radix(word, 16).is_ok();
+    let is_line =
+        words.next().is_some_and(is_address) && words.next().is_some_and(|kind| kind.len() == 1);
+    is_line || head.starts_with(b"\x7fELF")
+}
+
+/// `[root@host ~]# virsh ..`, `user@host:~$ cat ..`, `$ cat ..`.
+fn has_prompt(head: &[u8]) -> bool {
+    let first = first_lines(head).next().unwrap_or_default();
+    let prompt = first.split_once("# ").or_else(|| first.split_once("$ "));
+    first.starts_with("$ ") || prompt.is_some_and(|(prompt, _)| prompt.contains('@'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use pagetoll_xentrace::symbols::Symbols;
+
+    use crate::observe;
+
+    #[test]
+    fn each_kind_is_refused_with_its_remedy() {
+        for (content, message) in [
+            (&b""[..], "is empty; record a capture; `pagetoll read --how` prints the commands"),
+            (b"> > Analyze events for all VMs, VCPU 3:\n> >\n> > VM-EXIT Samples\n", "is a quotation of a mail; strip it: sed 's/^[> ]*//'"),
+            (b"kvm statistics - summary\n\n Event      Total %Total CurAvg/s\n kvm_entry  50000   50.0      900\n", "is the screen of kvm_stat; log its counters: kvm_stat -l -c > FILE"),
+            (b"\n Performance counter stats for 'system wide':\n\n    52   kvm:kvm_exit\n", "is a summary of perf stat; record the events; `pagetoll read --how kvm` prints the commands"),
+            (b"\x17\x08Dtracing6\0\0\x08", "is a trace.dat of trace-cmd; print its events: trace-cmd report -i FILE > FILE.txt"),
+            (b"Attaching 2 probes...\n", "is text of bpftrace; write it as JSON: bpftrace -f json"),
+            (b"\n@exits[10]: 52\n", "is text of bpftrace; write it as JSON: bpftrace -f json"),
+            (b"{\n  \"schema\": \"pagetoll.bill/1\",\n", "is a bill; print it with `pagetoll report FILE`"),
+            (b"<!DOCTYPE html>\n<html lang=en>", "is an HTML page; save the capture that it shows"),
+            (b"\x1f\x8b\x08\0", "is compressed; decompress it"),
+            (b"\x7fELF\x02\x01\x01", "is a file of symbols; give it as --symbols"),
+            (b"ffffffff81000000 T _text\n", "is a file of symbols; give it as --symbols"),
+            (b"[root@host1 ~]# virsh domstats vm1\nDomain: 'vm1'\n", "is the text of a terminal; leave out the lines with its prompt"),
+            (b"$ cat trace\n", "is the text of a terminal; leave out the lines with its prompt"),
+        ] {
+            let refused = observe("f", Cursor::new(content), &Symbols::default());
+            assert_eq!(refused.unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn other_files_are_refused_with_all_formats() {
+        for content in [&b"hello\n"[..], b"# a comment\n", b"{}", &[0; 100]] {
+            let refused = observe("f", Cursor::new(content), &Symbols::default());
+            let message = refused.unwrap_err().to_string();
+            assert!(
+                message.starts_with("unrecognised capture format; expected one of: xentrace, "),
+                "{message}"
+            );
+        }
+    }
+}

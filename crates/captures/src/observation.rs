@@ -1,0 +1,240 @@
+//! Content of a capture: who did what how often, and for how many pages.
+
+pub(crate) mod counters;
+pub(crate) mod function_graph;
+pub(crate) mod reports;
+pub(crate) mod tracepoints;
+pub(crate) mod xentrace;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A capture, and how much of what happened it has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Capture {
+    /// Name that the user gave.
+    pub file: String,
+    /// By its content: `xentrace`.
+    pub format: &'static str,
+    /// The kernel that was recorded, as `uname -r` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The architecture, as `uname -m` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
+    /// Records that could not be written: where there are any, every count is too low.
+    pub lost: u64,
+    /// End of the capture, where it is cut off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<String>,
+    /// Events that are not understood, and how many of each.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unknown: BTreeMap<String, u64>,
+    /// Volume of each CPU, where a capture says so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<Volume>,
+}
+
+/// Volume that a CPU recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Volume {
+    /// Its number.
+    pub cpu: u32,
+    /// Records.
+    pub records: u64,
+    /// Records that could not be written.
+    pub lost: u64,
+    /// Bytes by class of event.
+    pub bytes: BTreeMap<&'static str, u64>,
+}
+
+/// Content of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Observation {
+    /// The file.
+    #[serde(flatten)]
+    pub capture: Capture,
+    /// Parties in the capture's order.
+    pub parties: Vec<Party>,
+}
+
+/// A vCPU or a process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Party {
+    /// Name in the capture, such as `d0v1`.
+    pub name: String,
+    /// Unit of costs; `None` where the capture does not tell how much was done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
+    /// Number of its hypercalls that are continuations, which Xen makes of preempted ones.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub continuations: u64,
+    /// Nanoseconds that a unit of work took on average, where a capture has times: of pages, from one to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nanos_per_unit: Option<f64>,
+    /// Its events.
+    pub items: Vec<Item>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference"
+)]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Work that can be counted in a capture, by which two captures of the same work are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Unit {
+    /// In the singular, such as `page-table entry`.
+    pub name: &'static str,
+    /// Number of units.
+    pub count: u64,
+}
+
+/// Kind of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// Entries into the hypervisor by exception.
+    Traps,
+    /// Hypercalls that were made.
+    Hypercalls,
+    /// Hypercalls inside others: work, but no crossing of its own.
+    Subcalls,
+    /// Exits of a vCPU; their time is until its next entry.
+    Exits,
+    /// Returns of `KVM_RUN`.
+    ToUserSpace,
+    /// Page faults.
+    Faults,
+    /// Pages mapped for a guest.
+    Mapped,
+    /// Pages that were taken from a guest.
+    Unmapped,
+    /// Pages mapped for a device.
+    Pinned,
+    /// Pages that were taken from a device.
+    Unpinned,
+    /// Flushes of a TLB.
+    Flushes,
+    /// Changes of page tables.
+    Tables,
+    /// System calls.
+    Calls,
+    /// Functions of the kernel; their time is their own.
+    Functions,
+    /// States of a vCPU; their time is how long.
+    Runstates,
+    /// Counters by their names.
+    Counters,
+}
+
+impl Group {
+    /// Title of the group.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Traps => "traps",
+            Self::Hypercalls => "hypercalls",
+            Self::Subcalls => "subcalls",
+            Self::Exits => "exits",
+            Self::ToUserSpace => "to user space",
+            Self::Faults => "page faults",
+            Self::Mapped => "mapped",
+            Self::Unmapped => "unmapped",
+            Self::Pinned => "mapped for a device",
+            Self::Unpinned => "unmapped for a device",
+            Self::Flushes => "flushes",
+            Self::Tables => "page tables",
+            Self::Calls => "calls",
+            Self::Functions => "functions",
+            Self::Runstates => "runstates",
+            Self::Counters => "counters",
+        }
+    }
+}
+
+/// One kind of event.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Item {
+    /// Its kind.
+    pub group: Group,
+    /// Such as `ptwr`.
+    pub name: String,
+    /// Occurrences.
+    pub count: u64,
+    /// Occurrences for each unit of work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_unit: Option<f64>,
+    /// Pages of 4 KiB that it was about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages: Option<u64>,
+    /// Nanoseconds that it took, all together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nanos: Option<u64>,
+    /// Cycles of the time-stamp counter that it took, all together, where a capture does not say how many a second has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<u64>,
+    /// Pages that followed the one before, among pages that were mapped.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub adjacent: u64,
+    /// The instructions that it came from, by function where symbols are known, the most frequent first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<Place>,
+}
+
+/// Origin of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// A function, or an address.
+    pub name: String,
+    /// Occurrences.
+    pub count: u64,
+}
+
+impl Item {
+    /// So many events of a kind, about which no more is known.
+    pub(crate) fn counted(group: Group, name: impl Into<String>, count: u64) -> Self {
+        Self {
+            group,
+            name: name.into(),
+            count,
+            per_unit: None,
+            pages: None,
+            nanos: None,
+            cycles: None,
+            adjacent: 0,
+            places: Vec::new(),
+        }
+    }
+}
+
+impl Party {
+    /// A party whose items get their counts per unit.
+    pub(crate) fn new(name: String, unit: Option<Unit>, mut items: Vec<Item>) -> Self {
+        for item in &mut items {
+            item.per_unit = unit.map(|unit| per(item.count, unit.count));
+        }
+        Self {
+            name,
+            unit,
+            continuations: 0,
+            nanos_per_unit: None,
+            items,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+pub(crate) fn per(count: u64, units: u64) -> f64 {
+    count as f64 / units as f64
+}
+
+/// Their sum. Counts of a damaged capture may be any number.
+#[must_use]
+pub fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
+}

@@ -1,0 +1,116 @@
+//! A function_graph: what each function itself took, for each call that no traced function made.
+
+use std::collections::BTreeMap;
+
+use pagetoll_ftrace::{FunctionCosts, FunctionGraph, RootCall};
+use pagetoll_units::budget::{Budget, first_tree_node, in_tree};
+
+use crate::format::{CaptureError, Source};
+use crate::observation::{Capture, Group, Item, Observation, Party, Unit, per};
+use crate::position::{Position, Truncated};
+
+/// Memory of a function of a call: its costs while they are summed, and its item.
+const FUNCTION: usize = in_tree::<String, FunctionCosts>() + size_of::<Item>();
+/// Memory of an outermost call: its sums, and its party.
+const ROOT: usize =
+    in_tree::<String, Root>() + first_tree_node::<String, FunctionCosts>() + size_of::<Party>();
+
+/// The calls of one function that no traced function made.
+#[derive(Default)]
+struct Root {
+    calls: u64,
+    nanos: u64,
+    functions: BTreeMap<String, FunctionCosts>,
+}
+
+/// The calls of a trace by the function that is called.
+#[derive(Default)]
+struct Roots(BTreeMap<String, Root>);
+
+impl Roots {
+    /// `None` where memory does not suffice.
+    fn take(&mut self, budget: &mut Budget, call: RootCall) -> Option<()> {
+        if !self.0.contains_key(&call.function) {
+            budget.take(ROOT + 2 * call.function.len())?;
+        }
+        let root = self.0.entry(call.function).or_default();
+        root.calls += 1;
+        root.nanos = root.nanos.saturating_add(call.total.0);
+        for (name, costs) in call.functions {
+            if let Some(sum) = root.functions.get_mut(&name) {
+                sum.add(costs);
+            } else {
+                budget.take(FUNCTION + 2 * name.len())?;
+                root.functions.insert(name, costs);
+            }
+        }
+        Some(())
+    }
+}
+
+/// Reads a trace to its end.
+pub(crate) fn observe(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
+    let mut roots = Roots::default();
+    let graph = FunctionGraph::each(&source.whole()?, |budget, call| roots.take(budget, call))?;
+    let beginning = (graph.without_entry > 0).then(|| {
+        (
+            "returns without an entry: the beginning was lost".to_owned(),
+            graph.without_entry,
+        )
+    });
+    let left_out = graph
+        .left_out_from
+        .map(|line| Truncated::TooLarge(Position::Line(line)));
+    Ok(Observation {
+        capture: Capture {
+            unknown: beginning.into_iter().collect(),
+            truncated: left_out.map(|rest| rest.to_string()),
+            ..source.capture()
+        },
+        parties: roots
+            .0
+            .into_iter()
+            .map(|(name, root)| party(name, root))
+            .collect(),
+    })
+}
+
+fn party(name: String, root: Root) -> Party {
+    let mut items = Vec::with_capacity(root.functions.len());
+    for (name, costs) in root.functions {
+        items.push(Item {
+            nanos: Some(costs.own.0),
+            ..Item::counted(Group::Functions, name, costs.calls)
+        });
+    }
+    items.sort_by_key(|item| std::cmp::Reverse(item.nanos));
+    let unit = Unit {
+        name: "call",
+        count: root.calls,
+    };
+    Party {
+        nanos_per_unit: Some(per(root.nanos, unit.count)),
+        ..Party::new(name, Some(unit), items)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pagetoll_xentrace::symbols::Symbols;
+
+    #[test]
+    fn functions_are_summed_over_the_calls_of_one_root() {
+        let text = " 0)  | pin() {\n 0) 2.000 us | gup();\n 0) 3.000 us | }\n".repeat(2);
+        let observation =
+            crate::observe("f", std::io::Cursor::new(text), &Symbols::default()).unwrap();
+        let party = &observation.parties[0];
+        assert_eq!(party.unit.map(|unit| unit.count), Some(2));
+        assert_eq!(party.nanos_per_unit, Some(3000.0));
+        let names: Vec<_> = party
+            .items
+            .iter()
+            .map(|item| (&*item.name, item.nanos))
+            .collect();
+        assert_eq!(names, [("gup", Some(4000)), ("pin", Some(2000))]);
+    }
+}

@@ -1,0 +1,117 @@
+//! Observations of Linux's tracepoints, from perf.data or as text: who mapped, unmapped and flushed how many pages, for
+//! each page that was mapped for a guest or a device.
+
+mod occurrence;
+mod thread;
+
+pub(crate) use occurrence::USERFAULTFD;
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Read};
+
+use pagetoll_ftrace::trace_text;
+use pagetoll_ftrace::tracepoint::{Event, Item as Traced, Name, Tally};
+
+use crate::format::{CaptureError, Content, Source};
+use crate::observation::{Capture, Observation};
+use crate::perf_data::Reader;
+use thread::Thread;
+
+/// Threads counted separately; the events of any others are summed.
+const MAX_THREADS: usize = 16_384;
+
+/// Name and number of a thread, which both forms of a capture have.
+type Key = (Name, Option<u32>);
+
+/// Reads perf.data to its end, or to where it is cut off.
+pub(crate) fn observe_perf_data(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
+    let capture = source.capture();
+    match &mut source.content {
+        Content::File(file) => observe_records(capture, Reader::open(BufReader::new(file))?),
+        Content::Stream(stream) => observe_records(capture, Reader::stream(stream)?),
+    }
+}
+
+fn observe_records<S: Read>(
+    capture: Capture,
+    mut reader: Reader<S>,
+) -> Result<Observation, CaptureError> {
+    let threads = Threads::read(|| reader.next_item())?;
+    Ok(threads.observed(capture, reader.tally()))
+}
+
+/// Reads tracepoints as text to their end, or to where they are cut off.
+pub(crate) fn observe_text(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
+    let capture = source.capture();
+    let mut reader = trace_text::Reader::new(BufReader::new(source));
+    let threads = Threads::read(|| reader.next_item())?;
+    Ok(threads.observed(capture, reader.tally()))
+}
+
+/// Takes in a capture's events in their order.
+#[derive(Default)]
+struct Threads {
+    by_key: BTreeMap<Key, Thread>,
+    others: Thread,
+}
+
+impl Threads {
+    /// Takes a reader's events to their end.
+    fn read<E>(mut next: impl FnMut() -> Result<Option<Traced>, E>) -> Result<Self, E> {
+        let mut threads = Self::default();
+        while let Some(item) = next()? {
+            if let Traced::Event(event) = item {
+                threads.thread(&event).take(&event);
+            }
+        }
+        Ok(threads)
+    }
+
+    fn thread(&mut self, event: &Event) -> &mut Thread {
+        let key = (Name::clone(&event.task.comm), event.task.tid);
+        if self.by_key.len() >= MAX_THREADS && !self.by_key.contains_key(&key) {
+            return &mut self.others;
+        }
+        self.by_key.entry(key).or_default()
+    }
+
+    /// The threads as parties: those that did most of the work first.
+    fn observed(self, capture: Capture, tally: &Tally) -> Observation {
+        let named = self.by_key.into_iter().map(|((comm, tid), thread)| {
+            let tid = tid.map_or_else(|| "?".to_owned(), |tid| tid.to_string());
+            thread.party(format!("{comm} {tid}"))
+        });
+        let others = Some(self.others.party("(others)".to_owned()));
+        let others = others.filter(|party| !party.items.is_empty());
+        let mut parties: Vec<_> = named.chain(others).collect();
+        parties.sort_by_key(|party| std::cmp::Reverse(party.unit.map(|unit| unit.count)));
+        Observation {
+            capture: with_tally(capture, tally),
+            parties,
+        }
+    }
+}
+
+fn with_tally(capture: Capture, tally: &Tally) -> Capture {
+    let mut unknown = tally.unknown.clone();
+    let mut more = |name: &str, count: u64| {
+        if count > 0 {
+            unknown.insert(name.to_owned(), count);
+        }
+    };
+    more("(events of other names)", tally.unknown_others);
+    more("(events that lack a field)", tally.unreadable);
+    more("(gaps of unknown length)", tally.gaps);
+    let truncated = tally.truncated.as_ref();
+    Capture {
+        kernel: tally.machine.kernel.clone(),
+        arch: tally.machine.arch.clone(),
+        lost: tally.lost,
+        truncated: truncated.map(|end| format!("byte {}: ends inside {}", end.offset, end.inside)),
+        unknown,
+        ..capture
+    }
+}
+
+#[cfg(test)]
+mod tests;

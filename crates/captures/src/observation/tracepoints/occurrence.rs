@@ -1,0 +1,143 @@
+//! Names of events, and the pages of 4 KiB that they are about.
+
+use pagetoll_ftrace::tracepoint::{Payload, TlbFlushReason, Xen};
+use pagetoll_units::PAGE_SIZE;
+
+use crate::observation::Group;
+
+/// Calls of userfaultfd(2): include/uapi/linux/userfaultfd.h.
+pub(crate) const USERFAULTFD: [(u32, &str); 5] = [
+    (0xc028_aa03, "UFFDIO_COPY"),
+    (0xc020_aa07, "UFFDIO_CONTINUE"),
+    (0xc018_aa06, "UFFDIO_WRITEPROTECT"),
+    (0x8010_aa02, "UFFDIO_WAKE"),
+    (0xc028_aa05, "UFFDIO_MOVE"),
+];
+
+/// An event of a party.
+pub(super) struct Occurrence {
+    pub(super) group: Group,
+    pub(super) name: String,
+    /// Pages of 4 KiB, where it is about any.
+    pub(super) pages: Option<u64>,
+}
+
+fn occurrence(group: Group, name: impl Into<String>, pages: Option<u64>) -> Option<Occurrence> {
+    Some(Occurrence {
+        group,
+        name: name.into(),
+        pages,
+    })
+}
+
+impl Occurrence {
+    /// `None` for what only begins or ends something else.
+    pub(super) fn new(payload: &Payload) -> Option<Self> {
+        match payload {
+            Payload::KvmExit(exit) => occurrence(Group::Exits, &*exit.reason, None),
+            Payload::KvmPageFault(_) | Payload::KvmGuestFault(_) => {
+                occurrence(Group::Faults, "the guest's", None)
+            }
+            Payload::KvmUserspaceExit(exit) => occurrence(Group::ToUserSpace, &*exit.reason, None),
+            Payload::SetSpte(set) => {
+                occurrence(Group::Mapped, size(set.level), pages_of(set.level))
+            }
+            Payload::FastPageFault(_) => {
+                occurrence(Group::Mapped, "fixed without the lock", Some(1))
+            }
+            Payload::SplitHugePage(split) => {
+                let name = format!("{} split", size(split.level));
+                occurrence(Group::Mapped, name, pages_of(split.level))
+            }
+            Payload::SpteChanged(changed) => {
+                let name = format!("{} changed", size(changed.level));
+                occurrence(Group::Mapped, name, pages_of(changed.level))
+            }
+            Payload::KvmUnmapHvaRange { start, end } => {
+                let pages = end.0.saturating_sub(start.0) / PAGE_SIZE.0;
+                occurrence(Group::Unmapped, ranges(pages), Some(pages))
+            }
+            Payload::KvmDirtyRingPush { .. } => {
+                occurrence(Group::Mapped, "pushed as dirty", Some(1))
+            }
+            Payload::TlbFlush(flush) => {
+                occurrence(Group::Flushes, reason(flush.reason), flush.pages)
+            }
+            Payload::IommuMap { size, .. } => {
+                let pages = size.0 / PAGE_SIZE.0;
+                occurrence(Group::Pinned, ranges(pages), Some(pages))
+            }
+            Payload::IommuUnmap { unmapped_size, .. } => {
+                let pages = unmapped_size.0 / PAGE_SIZE.0;
+                occurrence(Group::Unpinned, ranges(pages), Some(pages))
+            }
+            Payload::PageFaultUser(_) => occurrence(Group::Faults, "of user space", None),
+            Payload::PageFaultKernel(_) => occurrence(Group::Faults, "of the kernel", None),
+            Payload::IoctlEnter { cmd, .. } => occurrence(Group::Calls, ioctl(*cmd), None),
+            Payload::Xen(xen) => of_xen(xen),
+            Payload::KvmEntry(_) | Payload::IoctlExit { .. } => None,
+        }
+    }
+}
+
+fn of_xen(xen: &Xen) -> Option<Occurrence> {
+    match xen {
+        Xen::McFlush(_) => occurrence(Group::Hypercalls, "multicall", None),
+        Xen::McEntry { op, args } if *op == 1 => {
+            occurrence(Group::Subcalls, "mmu_update", Some(args[1]))
+        }
+        Xen::McEntry { op, .. } => occurrence(Group::Subcalls, format!("hypercall {op}"), None),
+        Xen::Mmu(op) => {
+            let name = format!("{op:?}");
+            occurrence(
+                Group::Tables,
+                name.split('(').next().unwrap_or_default(),
+                None,
+            )
+        }
+        Xen::FlushTlbOne(_) => occurrence(Group::Flushes, "one page", Some(1)),
+        Xen::FlushTlbMulti { .. } => occurrence(Group::Flushes, "several CPUs", None),
+        Xen::WriteCr3(_) => occurrence(Group::Tables, "cr3", None),
+        _ => None,
+    }
+}
+
+fn size(level: u32) -> String {
+    match level {
+        1 => "4K".to_owned(),
+        2 => "2M".to_owned(),
+        3 => "1G".to_owned(),
+        level => format!("level {level}"),
+    }
+}
+
+fn pages_of(level: u32) -> Option<u64> {
+    512_u64.checked_pow(level.checked_sub(1)?)
+}
+
+fn ranges(pages: u64) -> String {
+    match pages {
+        1 => "1 page".to_owned(),
+        512 => "2M".to_owned(),
+        262_144 => "1G".to_owned(),
+        2..512 => "2 to 511 pages".to_owned(),
+        _ => "other sizes".to_owned(),
+    }
+}
+
+fn ioctl(cmd: u32) -> String {
+    let known = USERFAULTFD.iter().find(|(number, _)| *number == cmd);
+    known.map_or_else(|| format!("ioctl {cmd:#x}"), |(_, name)| (*name).to_owned())
+}
+
+fn reason(reason: TlbFlushReason) -> String {
+    match reason {
+        TlbFlushReason::OnTaskSwitch => "switch of address spaces".to_owned(),
+        TlbFlushReason::RemoteShootdown => "another CPU asked".to_owned(),
+        TlbFlushReason::LocalShootdown => "for itself".to_owned(),
+        TlbFlushReason::LocalMmShootdown => "an address space of its own".to_owned(),
+        TlbFlushReason::RemoteSendIpi => "others were asked".to_owned(),
+        TlbFlushReason::RemoteWrongCpu => "asked in vain".to_owned(),
+        TlbFlushReason::Other(number) => format!("reason {number}"),
+    }
+}

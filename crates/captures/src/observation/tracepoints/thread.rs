@@ -1,0 +1,141 @@
+//! Counts of one thread.
+
+use std::collections::BTreeMap;
+
+use pagetoll_ftrace::tracepoint::{Event, Payload};
+use pagetoll_units::Nanos;
+
+use super::occurrence::Occurrence;
+use crate::observation::{Group, Item, Party, Unit, per, total};
+
+/// Events of a thread counted separately; any others are summed.
+const MAX_EVENTS: usize = 4096;
+
+/// Counts of a thread.
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    events: BTreeMap<(Group, String), Sum>,
+    /// The last entry into the kernel and the last exit of the guest, with their time.
+    open: [Option<(String, Nanos)>; 2],
+    /// Frame after the last page that was mapped.
+    next: Option<u64>,
+    /// First and last time that pages were mapped.
+    mapping: Option<(Nanos, Nanos)>,
+}
+
+#[derive(Debug, Default)]
+struct Sum {
+    count: u64,
+    pages: Option<u64>,
+    time: Option<Nanos>,
+    adjacent: u64,
+}
+
+/// Index into `open` of the span that an event begins or ends.
+#[derive(Clone, Copy)]
+enum Span {
+    Exit,
+    Call,
+}
+
+impl Thread {
+    pub(super) fn take(&mut self, event: &Event) {
+        self.end(event);
+        let Some(occurrence) = Occurrence::new(&event.payload) else {
+            return;
+        };
+        let is_mapping =
+            occurrence.group == Group::Mapped && matches!(event.payload, Payload::SetSpte(_));
+        let adjacent = is_mapping && self.is_adjacent(event, occurrence.pages);
+        if is_mapping || occurrence.group == Group::Pinned {
+            let first = self.mapping.map_or(event.time, |(first, _)| first);
+            self.mapping = Some((first, event.time));
+        }
+        if let Some(span) = begins(&event.payload) {
+            self.open[span as usize] = Some((occurrence.name.clone(), event.time));
+        }
+        let sum = self.sum(occurrence.group, occurrence.name);
+        sum.count += 1;
+        sum.adjacent += u64::from(adjacent);
+        if let Some(pages) = occurrence.pages {
+            sum.pages = Some(sum.pages.unwrap_or(0).saturating_add(pages));
+        }
+    }
+
+    fn sum(&mut self, group: Group, name: String) -> &mut Sum {
+        let mut key = (group, name);
+        if self.events.len() >= MAX_EVENTS && !self.events.contains_key(&key) {
+            key.1 = "(others)".to_owned();
+        }
+        self.events.entry(key).or_default()
+    }
+
+    /// An entry into the guest ends what was done upon its exit; a return of ioctl(2) ends the call.
+    fn end(&mut self, event: &Event) {
+        let (span, group) = match event.payload {
+            Payload::KvmEntry(_) => (Span::Exit, Group::Exits),
+            Payload::IoctlExit { .. } => (Span::Call, Group::Calls),
+            _ => return,
+        };
+        let Some((name, since)) = self.open[span as usize].take() else {
+            return;
+        };
+        let took = event.time.0.saturating_sub(since.0);
+        let sum = self.sum(group, name);
+        sum.time = Some(Nanos(sum.time.map_or(0, Nanos::get).saturating_add(took)));
+    }
+
+    fn is_adjacent(&mut self, event: &Event, pages: Option<u64>) -> bool {
+        let Payload::SetSpte(set) = &event.payload else {
+            return false;
+        };
+        let follows = self.next == Some(set.gfn.0);
+        self.next = pages.and_then(|pages| set.gfn.0.checked_add(pages));
+        follows
+    }
+
+    pub(super) fn party(self, name: String) -> Party {
+        let unit = self.unit();
+        let between = unit.map(|unit| unit.count - 1).filter(|count| *count > 0);
+        let span = self
+            .mapping
+            .map(|(first, last)| last.0.saturating_sub(first.0));
+        let items = self.events.into_iter().map(|((group, name), sum)| Item {
+            pages: sum.pages,
+            nanos: sum.time.map(Nanos::get),
+            adjacent: sum.adjacent,
+            ..Item::counted(group, name, sum.count)
+        });
+        Party {
+            nanos_per_unit: span.zip(between).map(|(span, count)| per(span, count)),
+            ..Party::new(name, unit, items.collect())
+        }
+    }
+
+    /// Pages that were mapped for a guest, or else for a device.
+    fn unit(&self) -> Option<Unit> {
+        let pages = |group: Group, names: &[&str]| -> u64 {
+            let events = self.events.iter().filter(|((of, name), _)| {
+                *of == group && (names.is_empty() || names.contains(&name.as_str()))
+            });
+            total(events.filter_map(|(_, sum)| sum.pages))
+        };
+        let mapped = Unit {
+            name: "page mapped for the guest",
+            count: pages(Group::Mapped, &["4K", "2M", "1G"]),
+        };
+        let pinned = Unit {
+            name: "page mapped for a device",
+            count: pages(Group::Pinned, &[]),
+        };
+        [mapped, pinned].into_iter().find(|unit| unit.count > 0)
+    }
+}
+
+const fn begins(payload: &Payload) -> Option<Span> {
+    match payload {
+        Payload::KvmExit(_) => Some(Span::Exit),
+        Payload::IoctlEnter { .. } => Some(Span::Call),
+        _ => None,
+    }
+}

@@ -1,0 +1,349 @@
+//! Recording of captures: for each source, the commands for a host, of the events that it has.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::observation::tracepoints::USERFAULTFD;
+
+/// Tools and events that a host has to record with.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    /// Tracepoints such as `kvm:kvm_exit`; why they are not known where they may not be looked at.
+    pub tracepoints: Result<BTreeSet<String>, String>,
+    /// The programs that are there, of [`Recorder::PROGRAMS`].
+    pub programs: BTreeSet<&'static str>,
+    /// True if KVM uses hardware virtualisation: without it, it emits no exit.
+    pub kvm_is_hardware: bool,
+    /// True if KVM's counters are in debugfs.
+    pub kvm_counters: bool,
+}
+
+/// Recording of a source on a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Recording {
+    /// Its name.
+    pub source: &'static str,
+    /// Content of its captures.
+    pub tells: &'static str,
+    /// Commands, one after the other; the last one reads what was recorded.
+    pub commands: Vec<String>,
+    /// Remedies that are needed before that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
+    /// Notes on the host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A source, as it is recorded anywhere.
+struct Source {
+    name: &'static str,
+    tells: &'static str,
+    with: With,
+    /// `{events}` is replaced by those that the host has, `{ioctls}` by a filter for userfaultfd's.
+    commands: &'static [&'static str],
+    notes: &'static [&'static str],
+}
+
+/// Recorder of a source.
+enum With {
+    /// perf, of those of these tracepoints that there are.
+    Perf(&'static [&'static str]),
+    /// A program.
+    Program(&'static str),
+    /// KVM's files in debugfs.
+    Counters,
+}
+
+const PERF: &str = "perf";
+const TRACE_CMD: &str = "trace-cmd";
+const XENTRACE: &str = "xentrace";
+
+/// Events that KVM emits where the processor runs guests, and only there.
+const OF_HARDWARE: [&str; 4] = [
+    "kvm:kvm_exit",
+    "kvm:kvm_entry",
+    "kvm:kvm_page_fault",
+    "kvm:kvm_guest_fault",
+];
+
+const SOURCES: &[Source] = &[
+    Source {
+        name: "kvm",
+        tells: "which vCPU exits how often and for how long; pages mapped, by size and order, and taken away",
+        with: With::Perf(&[
+            "kvm:kvm_exit",
+            "kvm:kvm_entry",
+            "kvm:kvm_page_fault",
+            "kvm:kvm_guest_fault",
+            "kvm:kvm_userspace_exit",
+            "kvm:kvm_unmap_hva_range",
+            "kvm:kvm_dirty_ring_push",
+            "kvmmmu:kvm_mmu_set_spte",
+            "kvmmmu:fast_page_fault",
+            "kvmmmu:kvm_mmu_split_huge_page",
+            "tlb:tlb_flush",
+        ]),
+        commands: &[
+            "perf record -a -m 16M -o vm.data -e {events} -- sleep 10",
+            "pagetoll read vm.data",
+        ],
+        notes: &[],
+    },
+    Source {
+        name: "userfaultfd",
+        tells: "pages copied by a VMM into its guest, by call and time",
+        with: With::Perf(&["syscalls:sys_enter_ioctl", "syscalls:sys_exit_ioctl"]),
+        commands: &[
+            "perf record -m 16M -o uffd.data -p PID -e syscalls:sys_enter_ioctl --filter '{ioctls}' -e syscalls:sys_exit_ioctl -- sleep 10",
+            "pagetoll read uffd.data",
+        ],
+        notes: &["PID is the VMM's"],
+    },
+    Source {
+        name: "iommu",
+        tells: "pages mapped for devices and taken from them, by size",
+        with: With::Perf(&["iommu:map", "iommu:unmap"]),
+        commands: &[
+            "perf record -a -m 16M -o iommu.data -e {events} -- sleep 10",
+            "pagetoll read iommu.data",
+        ],
+        notes: &[],
+    },
+    Source {
+        name: "vfio",
+        tells: "each function of VFIO and the IOMMU, by its own time",
+        with: With::Program(TRACE_CMD),
+        commands: &[
+            "trace-cmd record -p function_graph -l 'vfio_*' -l 'iommu_*' -o vfio.dat sleep 10",
+            "trace-cmd report vfio.dat > vfio.txt",
+            "pagetoll read vfio.txt",
+        ],
+        notes: &[
+            "tracing each call takes time of its own: compare such captures with each other alone",
+        ],
+    },
+    Source {
+        name: "xen-guest",
+        tells: "in a PV guest: multicalls, what is in them, changes of page tables, flushes",
+        with: With::Perf(&[
+            "xen:xen_mc_flush",
+            "xen:xen_mc_entry",
+            "xen:xen_mmu_set_pte",
+        ]),
+        commands: &[
+            "perf record -a -m 16M -o guest.data -e 'xen:*' -- sleep 10",
+            "pagetoll read guest.data",
+        ],
+        notes: &["a guest does not see that Xen traps it: xentrace does"],
+    },
+    Source {
+        name: "xentrace",
+        tells: "in dom0: traps and hypercalls of each PV vCPU, by function, for each page-table entry changed",
+        with: With::Program(XENTRACE),
+        commands: &[
+            "xentrace -D -e 0x0ff000 -T 10 dom0.xentrace",
+            "pagetoll read dom0.xentrace",
+        ],
+        notes: &[],
+    },
+    Source {
+        name: "counters",
+        tells: "KVM's counters of every VM: exits, page faults, pages mapped, flushes",
+        with: With::Counters,
+        commands: &[
+            "(grep -rs . /sys/kernel/debug/kvm; sleep 10; grep -rs . /sys/kernel/debug/kvm) > kvm.txt",
+            "pagetoll read kvm.txt",
+        ],
+        notes: &["pagetoll read --live PID does both for one VMM"],
+    },
+];
+
+impl Recorder {
+    /// The programs that record.
+    pub const PROGRAMS: [&str; 3] = [PERF, TRACE_CMD, XENTRACE];
+
+    /// The names of all sources.
+    #[must_use]
+    pub fn sources() -> Vec<&'static str> {
+        SOURCES.iter().map(|source| source.name).collect()
+    }
+
+    /// Recordings of each source, or of the one of this name.
+    #[must_use]
+    pub fn recordings(&self, source: Option<&str>) -> Vec<Recording> {
+        let named = |candidate: &&Source| source.is_none_or(|name| candidate.name == name);
+        let sources = SOURCES.iter().filter(named);
+        sources.map(|source| self.recording(source)).collect()
+    }
+
+    fn recording(&self, source: &Source) -> Recording {
+        let mut notes: Vec<String> = source.notes.iter().map(|note| (*note).to_owned()).collect();
+        let (events, mut lacks) = match source.with {
+            With::Perf(events) => self.perf(events, &mut notes),
+            With::Program(program) => (String::new(), self.lacks_program(program)),
+            With::Counters => (String::new(), self.lacks_counters()),
+        };
+        lacks.sort();
+        let commands = source.commands.iter();
+        Recording {
+            source: source.name,
+            tells: source.tells,
+            commands: commands
+                .map(|command| {
+                    command
+                        .replace("{events}", &events)
+                        .replace("{ioctls}", &ioctls())
+                })
+                .collect(),
+            lacks,
+            notes,
+        }
+    }
+
+    /// The events that this host has, and what it lacks.
+    fn perf(&self, wanted: &[&str], notes: &mut Vec<String>) -> (String, Vec<String>) {
+        let mut lacks = self.lacks_program(PERF);
+        let wanted = wanted
+            .iter()
+            .copied()
+            .filter(|event| !self.is_never_emitted(event));
+        let tracepoints = match &self.tracepoints {
+            Ok(tracepoints) => tracepoints,
+            Err(why) => {
+                lacks.push(format!("tracepoints: {why}"));
+                return (wanted.collect::<Vec<_>>().join(","), lacks);
+            }
+        };
+        let (present, absent): (Vec<_>, Vec<_>) =
+            wanted.partition(|event| tracepoints.contains(*event));
+        if present.is_empty() {
+            lacks.push(format!(
+                "tracepoints: this kernel has none of {}",
+                absent.join(", ")
+            ));
+        } else if present.iter().any(|event| event.starts_with("kvm:")) && !self.kvm_is_hardware {
+            notes.push(format!(
+                "KVM uses no hardware virtualisation here and emits none of {}: pages are counted by kvm_mmu_set_spte",
+                OF_HARDWARE.join(", ")
+            ));
+        }
+        (present.join(","), lacks)
+    }
+
+    fn is_never_emitted(&self, event: &str) -> bool {
+        !self.kvm_is_hardware && OF_HARDWARE.contains(&event)
+    }
+
+    fn lacks_program(&self, program: &'static str) -> Vec<String> {
+        let there = self.programs.contains(program);
+        let package = match program {
+            PERF => "linux-perf",
+            XENTRACE => "xen-utils-common",
+            other => other,
+        };
+        let lack = (!there).then(|| format!("{program}: not found; apt-get install {package}"));
+        lack.into_iter().collect()
+    }
+
+    fn lacks_counters(&self) -> Vec<String> {
+        let lack = (!self.kvm_counters).then(|| {
+            "/sys/kernel/debug/kvm: not there; as root, modprobe kvm and mount -t debugfs none /sys/kernel/debug".to_owned()
+        });
+        lack.into_iter().collect()
+    }
+}
+
+/// For perf: the numbers that are counted.
+fn ioctls() -> String {
+    let numbers = USERFAULTFD
+        .iter()
+        .map(|(number, _)| format!("cmd=={number:#x}"));
+    numbers.collect::<Vec<_>>().join("||")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(tracepoints: &[&str], kvm_is_hardware: bool) -> Recorder {
+        let named = |name: &&str| (*name).to_owned();
+        Recorder {
+            tracepoints: Ok(tracepoints.iter().map(named).collect()),
+            programs: Recorder::PROGRAMS.into_iter().collect(),
+            kvm_is_hardware,
+            kvm_counters: true,
+        }
+    }
+
+    fn recording(recorder: &Recorder, source: &str) -> Recording {
+        let [recording] = recorder.recordings(Some(source)).try_into().unwrap();
+        recording
+    }
+
+    #[test]
+    fn only_events_that_the_host_has_are_recorded() {
+        let all = ["kvm:kvm_exit", "kvm:kvm_entry", "kvmmmu:kvm_mmu_set_spte"];
+        let recording = recording(&host(&all, true), "kvm");
+        assert_eq!(
+            recording.commands[0],
+            "perf record -a -m 16M -o vm.data -e kvm:kvm_exit,kvm:kvm_entry,kvmmmu:kvm_mmu_set_spte -- sleep 10"
+        );
+        assert_eq!((recording.lacks.len(), recording.notes.len()), (0, 0));
+    }
+
+    #[test]
+    fn without_hardware_no_exits_are_asked_for_and_that_is_said() {
+        let all = [
+            "kvm:kvm_exit",
+            "kvm:kvm_userspace_exit",
+            "kvmmmu:kvm_mmu_set_spte",
+        ];
+        let recording = recording(&host(&all, false), "kvm");
+        assert!(
+            recording.commands[0].contains("-e kvm:kvm_userspace_exit,kvmmmu:kvm_mmu_set_spte --")
+        );
+        assert!(recording.notes[0].contains("no hardware virtualisation"));
+    }
+
+    #[test]
+    fn what_is_lacking_is_named_with_its_remedy() {
+        let nothing = Recorder {
+            tracepoints: Err("only root may look".to_owned()),
+            programs: BTreeSet::new(),
+            kvm_is_hardware: true,
+            kvm_counters: false,
+        };
+        for recording in nothing.recordings(None) {
+            assert!(!recording.lacks.is_empty(), "{}", recording.source);
+            assert!(recording.commands.len() > 1);
+        }
+        let kvm = recording(&nothing, "kvm");
+        assert_eq!(
+            kvm.lacks,
+            [
+                "perf: not found; apt-get install linux-perf",
+                "tracepoints: only root may look"
+            ]
+        );
+        let none = recording(&host(&["kvm:kvm_exit"], true), "iommu");
+        assert!(none.lacks[0].contains("none of iommu:map, iommu:unmap"));
+    }
+
+    #[test]
+    fn the_last_command_reads_what_the_first_wrote() {
+        for recording in host(&["kvm:kvm_exit"], true).recordings(None) {
+            let last = recording.commands.last().unwrap();
+            let file = last.strip_prefix("pagetoll read ").unwrap();
+            assert!(
+                recording
+                    .commands
+                    .iter()
+                    .rev()
+                    .skip(1)
+                    .any(|command| command.contains(file))
+            );
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The text of `perf kvm stat report`, of exits, ports or MMIO, and of `perf kvm stat live`: a table for each interval.
+//!
+//! Columns are recognised by the heading, so that the table of the browser, which counts in nanoseconds since 6.4, is read
+//! too when its heading was copied with it. The smallest time of a single vCPU is 0 in 6.1 and is no measurement.
+//!
+//! Source: `print_result`, `print_vcpu_info` and `kvm_hists__init` of `tools/perf/builtin-kvm.c`, Linux 3.10 to 7.3.
+
+mod column;
+mod row;
+
+use pagetoll_units::Nanos;
+use pagetoll_units::budget::{Budget, in_vector};
+
+use crate::lines::{Line, first_lines, lines};
+use crate::position::{Position, ReadError, Stop, Truncated, marker};
+use column::Heading;
+pub(crate) use row::Reason;
+
+/// Bytes for each reason that whoever goes on with it is assumed to take.
+const REPORTED: usize = 160;
+/// Bytes for each table that whoever goes on with it is assumed to take.
+const REPORTED_TABLE: usize = 256;
+
+const ANALYZE: &str = "Analyze events for ";
+const TOTAL: &str = "Total Samples:";
+const LOST: &str = "Lost events:";
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ExitReport {
+    /// VMs and vCPUs, as perf says: `all VMs, all VCPUs`.
+    pub(crate) of: String,
+    /// Event that was counted, as perf says: `VM-EXIT`, `IO Port Access`, `MMIO Access`.
+    pub(crate) event: String,
+    /// A line for each reason.
+    pub(crate) reasons: Vec<Reason>,
+    /// Samples of all reasons, by the line below the table.
+    pub(crate) samples: Option<u64>,
+    /// Time of all reasons, by the line below the table.
+    pub(crate) time: Option<Nanos>,
+    /// Events that perf lost, where it says so.
+    pub(crate) lost: Option<u64>,
+}
+
+/// The tables of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ExitReports {
+    /// In the order of the file.
+    pub(crate) reports: Vec<ExitReport>,
+    /// End of the file, if the reader stopped before it.
+    pub(crate) truncated: Option<Truncated>,
+}
+
+/// Recognises a file that begins as such a report; messages of perf may stand before it.
+pub(crate) fn is(bytes: &[u8]) -> bool {
+    first_lines(bytes)
+        .take(16)
+        .any(|line| line.contains(ANALYZE) || Heading::read(line).is_some())
+}
+
+/// Reads the tables of a file.
+///
+/// # Errors
+/// [`ReadError`] with line and column, where a line of a table is none; when there is no table.
+pub(crate) fn read(bytes: &[u8]) -> Result<ExitReports, ReadError> {
+    let mut reader = Reader {
+        reports: Vec::new(),
+        of: String::new(),
+        heading: None,
+        budget: Budget::new(bytes.len()),
+    };
+    let truncated = marker(reader.record(bytes))?;
+    let reports = reader.reports;
+    if reports.is_empty() && !(is(bytes) && truncated.is_some()) {
+        return Err(ReadError::new(
+            Position::Byte(0),
+            "table",
+            "none; expected what perf kvm stat report writes",
+        ));
+    }
+    Ok(ExitReports { reports, truncated })
+}
+
+struct Reader {
+    reports: Vec<ExitReport>,
+    /// VMs and vCPUs of the next table.
+    of: String,
+    /// Heading of the table that is open.
+    heading: Option<Heading>,
+    budget: Budget,
+}
+
+impl Reader {
+    fn record(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        lines(bytes).try_for_each(|line| self.line(&line?))
+    }
+
+    /// Takes in a line. Text outside of a table, such as messages of perf, is passed over.
+    fn line(&mut self, line: &Line<'_>) -> Result<(), Stop> {
+        let text = line.text.trim();
+        if let Some((_, of)) = text.split_once(ANALYZE) {
+            self.of = of.trim_end_matches(':').to_owned();
+            self.heading = None;
+        } else if let Some(heading) = Heading::read(text) {
+            self.begin(line.place, heading)?;
+        } else if text.starts_with(TOTAL) {
+            self.total(line.place, text)?;
+        } else if let Some(lost) = text.strip_prefix(LOST) {
+            self.lost(line.place, lost.trim())?;
+        } else if !text.is_empty() {
+            self.reason(line)?;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, place: Position, memory: usize) -> Result<(), Truncated> {
+        self.budget.take(memory).ok_or(Truncated::TooLarge(place))
+    }
+
+    fn begin(&mut self, place: Position, heading: Heading) -> Result<(), Truncated> {
+        let names = 2 * (self.of.len() + heading.event.len());
+        self.keep(place, in_vector::<ExitReport>() + names + REPORTED_TABLE)?;
+        self.reports.push(ExitReport {
+            of: self.of.clone(),
+            event: heading.event.clone(),
+            ..ExitReport::default()
+        });
+        self.heading = Some(heading);
+        Ok(())
+    }
+
+    fn reason(&mut self, line: &Line<'_>) -> Result<(), Stop> {
+        let (Some(heading), Some(report)) = (&self.heading, self.reports.last_mut()) else {
+            return Ok(());
+        };
+        let reason = Reason::read(line, heading)?;
+        let memory = in_vector::<Reason>() + REPORTED + 2 * reason.name.len();
+        report.reasons.push(reason);
+        Ok(self.keep(line.place, memory)?)
+    }
+
+    /// `Total Samples:1913, Total events handled time:1723075.60us.`
+    fn total(&mut self, place: Position, text: &str) -> Result<(), Stop> {
+        let total = || {
+            let rest = text.strip_prefix(TOTAL)?;
+            let (samples, time) = rest.split_once(", Total events handled time:")?;
+            Some((
+                samples.parse().ok()?,
+                row::time(time.trim_end_matches('.'))?,
+            ))
+        };
+        let Some((samples, time)) = total() else {
+            let expected = "Total Samples:N, Total events handled time:Nus.";
+            return Err(ReadError::expected(place, "total", expected, text).into());
+        };
+        if let Some(report) = self.reports.last_mut() {
+            (report.samples, report.time) = (Some(samples), Some(time));
+        }
+        self.heading = None;
+        Ok(())
+    }
+
+    fn lost(&mut self, place: Position, lost: &str) -> Result<(), Stop> {
+        let lost = lost
+            .parse()
+            .map_err(|_| ReadError::expected(place, LOST, "a number", lost))?;
+        if let Some(report) = self.reports.last_mut() {
+            report.lost = Some(lost);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const REPORT: &str = "
+
+Analyze events for all VMs, all VCPUs:
+
+             VM-EXIT    Samples  Samples%     Time%    Min Time    Max Time         Avg time 
+
+                 npf       1483    77.52%    15.98%     14.62us  16029.99us    185.72us ( +-  17.04% )
+  External interrupt         19     0.99%     0.63%      8.59us   8303.95us    570.60us ( +-   -nan% )
+
+Total Samples:1502, Total events handled time:1723075.60us.
+
+
+Lost events: 7
+
+";
+
+    #[test]
+    fn a_report_has_rows_totals_and_what_was_lost() {
+        assert!(is(REPORT.as_bytes()));
+        let read = read(REPORT.as_bytes()).unwrap();
+        let [report] = &read.reports[..] else {
+            panic!("one table");
+        };
+        assert_eq!(
+            (report.of.as_str(), report.event.as_str()),
+            ("all VMs, all VCPUs", "VM-EXIT")
+        );
+        assert_eq!(
+            (report.samples, report.time, report.lost),
+            (Some(1502), Some(Nanos(1_723_075_600)), Some(7))
+        );
+        let names: Vec<_> = report
+            .reasons
+            .iter()
+            .map(|reason| (reason.name.as_str(), reason.samples))
+            .collect();
+        assert_eq!(names, [("npf", 1483), ("External interrupt", 19)]);
+        assert_eq!(report.reasons[0].mean, Some(Nanos(185_720)));
+        assert_eq!(read.truncated, None);
+    }
+
+    #[test]
+    fn a_report_that_is_cut_gives_whole_lines_and_says_so() {
+        for length in 0..REPORT.trim_end().len() {
+            match read(&REPORT.as_bytes()[..length]) {
+                Ok(read) => assert!(
+                    read.truncated.is_some() || REPORT[..length].ends_with('\n'),
+                    "{length}"
+                ),
+                Err(error) => assert_eq!(error.field, "table"),
+            }
+        }
+    }
+
+    #[test]
+    fn errors_name_line_and_column() {
+        let error = |from, to| {
+            read(REPORT.replace(from, to).as_bytes())
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            error("1483 ", "many "),
+            "line 7: Samples: expected a number, found `many`"
+        );
+        assert_eq!(
+            error("14.62us", "14.62"),
+            "line 7: Min Time: expected a time in us or ns, found `14.62`"
+        );
+        assert_eq!(
+            error("77.52%", "-"),
+            "line 7: Samples%: expected a percentage, found `-`"
+        );
+        assert!(error("1502", "x").starts_with("line 10: total: expected Total Samples:N"));
+        assert!(
+            error("Lost events: 7", "Lost events: x")
+                .starts_with("line 13: Lost events:: expected a number")
+        );
+        assert!(read(b"hello\n").is_err());
+    }
+
+    #[test]
+    fn intervals_of_live_are_tables_of_their_own() {
+        let text =
+            format!("\u{1b}[H\u{1b}[2J12:00:01.5{REPORT}\u{1b}[H\u{1b}[2J12:00:02.5{REPORT}");
+        assert_eq!(read(text.as_bytes()).unwrap().reports.len(), 2);
+    }
+
+    proptest! {
+        /// Text as `print_result` prints it.
+        #[test]
+        fn what_is_printed_is_read(rows in prop::collection::vec(("[A-Z]([A-Z_]| [A-Z]){0,9}", 1u64..1 << 40, 0u64..1 << 40), 0..9)) {
+            let mut text = REPORT.lines().take(6).map(|line| format!("{line}\n")).collect::<String>();
+            for (name, samples, time) in &rows {
+                let (whole, part) = (time / 100, time % 100);
+                let percent = samples % 100;
+                text += &format!("{name:>20} {samples:10} {percent:5}.25% {percent:5}.50% {whole}.{part:02}us {whole}.{part:02}us {whole}.{part:02}us ( +-   1.00% )\n");
+            }
+            let read = read(text.as_bytes()).unwrap();
+            prop_assert_eq!(read.reports[0].reasons.len(), rows.len());
+            for (reason, (name, samples, time)) in read.reports[0].reasons.iter().zip(&rows) {
+                prop_assert_eq!((&reason.name, reason.samples), (name, *samples));
+                prop_assert_eq!(reason.longest, Some(Nanos(time * 10)));
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The heading of a table: its columns, from the name of the event on.
+
+/// Content of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    Samples,
+    SamplesShare,
+    TimeShare,
+    Time,
+    Shortest,
+    Longest,
+    Mean,
+}
+
+/// The words of headings, longer ones before those that they begin with: `print_result`, and the table of `dimensions`.
+const WORDS: [(&str, Column); 12] = [
+    ("Samples%", Column::SamplesShare),
+    ("Sample%", Column::SamplesShare),
+    ("Samples", Column::Samples),
+    ("Time%", Column::TimeShare),
+    ("Time (ns)", Column::Time),
+    ("Min Time (ns)", Column::Shortest),
+    ("Min Time", Column::Shortest),
+    ("Max Time (ns)", Column::Longest),
+    ("Max Time", Column::Longest),
+    ("Mean Time (ns)", Column::Mean),
+    ("Avg time", Column::Mean),
+    ("Avg Time", Column::Mean),
+];
+
+/// A heading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Heading {
+    /// Event that is counted.
+    pub(super) event: String,
+    /// The columns behind the name, with the words above them.
+    pub(super) columns: Vec<(&'static str, Column)>,
+}
+
+impl Heading {
+    /// Reads a heading: a name, and columns of which one has samples and one a time.
+    pub(super) fn read(line: &str) -> Option<Self> {
+        let at = WORDS.iter().filter_map(|(word, _)| line.find(word)).min()?;
+        let (event, mut rest) = (line[..at].trim(), line[at..].trim());
+        let mut columns = Vec::new();
+        while !rest.is_empty() && columns.len() <= WORDS.len() {
+            let (word, column) = WORDS.iter().find(|(word, _)| rest.starts_with(word))?;
+            columns.push((*word, *column));
+            rest = rest[word.len()..].trim_start();
+        }
+        let has = |column| columns.iter().any(|of| of.1 == column);
+        let sound = !event.is_empty() && has(Column::Samples) && has(Column::Mean);
+        sound.then(|| Self {
+            event: event.to_owned(),
+            columns,
+        })
+    }
+
+    /// The columns that stand between the name and the mean, and the mean.
+    pub(super) fn len(&self) -> usize {
+        self.columns.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_of_the_text_and_of_the_browser_are_read() {
+        let text = "   IO Port Access    Samples  Samples%     Time%    Min Time    Max Time         Avg time ";
+        let heading = Heading::read(text).unwrap();
+        assert_eq!(
+            (heading.event.as_str(), heading.len()),
+            ("IO Port Access", 6)
+        );
+        let browser = "Event name   Samples   Sample%   Time (ns)   Time%   Max Time (ns)   Min Time (ns)   Mean Time (ns)";
+        let columns: Vec<_> = Heading::read(browser)
+            .unwrap()
+            .columns
+            .iter()
+            .map(|column| column.1)
+            .collect();
+        let expected = [
+            Column::Samples,
+            Column::SamplesShare,
+            Column::Time,
+            Column::TimeShare,
+            Column::Longest,
+            Column::Shortest,
+            Column::Mean,
+        ];
+        assert_eq!(columns, expected);
+    }
+
+    #[test]
+    fn other_lines_are_none() {
+        for line in [
+            "",
+            "Total Samples:1913, Total events handled time:1723075.60us.",
+            "Samples Avg time",
+            "x Samples",
+            "Time%",
+        ] {
+            assert_eq!(Heading::read(line), None, "{line}");
+        }
+    }
+}

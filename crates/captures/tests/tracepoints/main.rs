@@ -1,0 +1,91 @@
+//! Both forms of a trace give the same events; what is lost, unknown or cut is said.
+
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+mod captures;
+mod hostile;
+mod made;
+mod pipe;
+
+use std::fs;
+use std::io::Cursor;
+use std::path::PathBuf;
+
+use pagetoll_captures::perf_data::{self, PerfDataError};
+use pagetoll_ftrace::trace_text;
+use pagetoll_ftrace::tracepoint::{Event, Item, Lost, Tally};
+
+/// Items of a reader.
+#[derive(Debug)]
+struct Read {
+    items: Vec<Item>,
+    tally: Tally,
+    failure: Option<String>,
+}
+
+impl Read {
+    fn events(&self) -> Vec<&Event> {
+        let events = self.items.iter().filter_map(|item| match item {
+            Item::Event(event) => Some(event),
+            Item::Lost(_) => None,
+        });
+        events.collect()
+    }
+
+    fn lost(&self) -> Vec<Lost> {
+        let lost = self.items.iter().filter_map(|item| match item {
+            Item::Lost(lost) => Some(*lost),
+            Item::Event(_) => None,
+        });
+        lost.collect()
+    }
+}
+
+/// Shows the first difference, not all of both.
+fn assert_same(left: &Read, right: &Read) {
+    for (index, (left, right)) in left.items.iter().zip(&right.items).enumerate() {
+        assert_eq!(left, right, "item {index}");
+    }
+    assert_eq!(left.items.len(), right.items.len());
+    assert_eq!((&left.tally, &left.failure), (&right.tally, &right.failure));
+}
+
+fn perf(bytes: &[u8]) -> Result<Read, PerfDataError> {
+    let mut reader = perf_data::Reader::open(Cursor::new(bytes))?;
+    let mut items = Vec::new();
+    let failure = loop {
+        match reader.next_item() {
+            Ok(Some(item)) => items.push(item),
+            Ok(None) => break None,
+            Err(error) => break Some(error.to_string()),
+        }
+    };
+    assert!(matches!(reader.next_item(), Ok(None)));
+    Ok(Read {
+        items,
+        tally: reader.tally().clone(),
+        failure,
+    })
+}
+
+fn text(bytes: &[u8]) -> Read {
+    let mut reader = trace_text::Reader::new(bytes);
+    let mut items = Vec::new();
+    let failure = loop {
+        match reader.next_item() {
+            Ok(Some(item)) => items.push(item),
+            Ok(None) => break None,
+            Err(error) => break Some(error.to_string()),
+        }
+    };
+    Read {
+        items,
+        tally: reader.tally().clone(),
+        failure,
+    }
+}
+
+fn data(name: &str) -> Vec<u8> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    fs::read(folder.join(name)).unwrap()
+}

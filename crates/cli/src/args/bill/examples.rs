@@ -1,0 +1,75 @@
+//! Examples in the help of each route.
+
+use pagetoll_bill::Route;
+
+/// Examples for a route.
+pub(super) const fn examples(route: Route) -> &'static str {
+    match route {
+        Route::Unmap => UNMAP,
+        Route::Fault => FAULT,
+        Route::Switch => SWITCH,
+        Route::Irq => IRQ,
+        Route::Flush => FLUSH,
+        Route::Pin => PIN,
+        Route::Demand => DEMAND,
+    }
+}
+
+const UNMAP: &str = "\
+Examples:
+  pagetoll bill unmap
+      Every mechanism at batches of 1, 8, 32, 128 and 512 pages, in exact instruction counts
+  pagetoll bill unmap --mechanism emulate,preserve-ad --batch 32
+      Only the trapped exchange and the fix, 32 pages at a time
+  pagetoll bill unmap --output bill.json
+      Save the bill; `pagetoll report bill.json` prints it again, in any format
+  pagetoll bill unmap --kernel arch/x86/boot/bzImage --headers . --xen xen/xen.gz
+      On a kernel and a Xen of your own
+  pagetoll bill unmap --kernel fix:none --kernel fix:xen-pv-get-and-clear
+      The same kernel without and with a fix, side by side";
+
+const FAULT: &str = "\
+Examples:
+  pagetoll bill fault
+      64-bit and 32-bit guests; builds a Xen with CONFIG_PV32 once
+  pagetoll bill fault --mechanism emulate,hypercall
+      64-bit guests only";
+
+const SWITCH: &str = "\
+Examples:
+  pagetoll bill switch
+      Tasks that differ in none, one and all three of their TLS descriptors";
+
+const IRQ: &str = "\
+Examples:
+  pagetoll bill irq
+      Unmasking while no event is pending, and while one is";
+
+const FLUSH: &str = "\
+Examples:
+  pagetoll bill flush
+      Flushes under a Xen with and without global pages, counted
+  pagetoll bill flush --on sim
+      32 vCPUs that queue for flush_lock, modelled
+  pagetoll bill flush --on sim --mechanism global-pages --timeline flush.folded
+      Who holds the lock and who waits, for a flame graph";
+
+const PIN: &str = "\
+Examples:
+  pagetoll bill pin --kernel debian:trixie-backports/6.17 --kernel debian:trixie-backports/6.18
+      Mapping memory for DMA, a column for each kernel
+  pagetoll bill pin --trace --folio 2M
+      Itemised by function
+  pagetoll bill pin --on live
+      The pinning loops on this CPU";
+
+const DEMAND: &str = "\
+Examples:
+  pagetoll bill demand
+      On this host's KVM: one userfaultfd against exits, on 1, 2 and 4 vCPUs
+  pagetoll bill demand --vcpus 2 --readers 2 --pin together --memory shmem --faults minor
+      Minor faults of shared memory, with a reader on the CPU of each vCPU
+  pagetoll bill demand --on sim --costs x86-256-core
+      A machine of 256 CPUs, beside what was published of one
+  pagetoll bill demand --on lab --kernel fix:kvm-exit-on-missing
+      Counted, on a kernel whose memslots can exit on missing pages";

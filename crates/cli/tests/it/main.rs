@@ -1,0 +1,68 @@
+//! The program as its users run it, but for its end by signals: `signals` adopts orphans, and is a test program of its own.
+
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+mod bisect;
+mod browser;
+mod cache;
+mod command_line;
+mod conformance;
+mod demand;
+mod diff;
+mod fix;
+mod options;
+mod pin_model;
+mod recorded;
+mod report;
+mod schema;
+mod search;
+mod simulator;
+mod sweep;
+mod this_host;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use assert_cmd::Command;
+
+fn program() -> PathBuf {
+    assert_cmd::cargo::cargo_bin!("pagetoll").to_path_buf()
+}
+
+/// The program with these arguments.
+fn pagetoll(arguments: &[&str]) -> Command {
+    let mut command = Command::new(program());
+    command.args(arguments);
+    command
+}
+
+/// Root of the repository.
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Checks the exit code, and that stderr has each of these words.
+fn assert_ended(output: &Output, code: i32, words: &[&str]) {
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    for word in words {
+        assert!(stderr.contains(word), "no {word:?} in {stderr}");
+    }
+}
+
+/// Checks that nothing was printed, the exit code, and that stderr has each of these words.
+fn assert_refused(output: &Output, code: i32, words: &[&str]) {
+    assert_ended(output, code, words);
+    assert_eq!(text(&output.stdout), "");
+}
+
+/// Excludes other tests that take or count this host's large pages.
+fn large_pages() -> MutexGuard<'static, ()> {
+    static PAGES: Mutex<()> = Mutex::new(());
+    PAGES.lock().unwrap_or_else(PoisonError::into_inner)
+}

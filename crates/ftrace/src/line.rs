@@ -1,0 +1,134 @@
+//! One line of a function_graph trace.
+
+use pagetoll_units::Nanos;
+
+use super::duration;
+
+/// Content of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GraphEvent {
+    /// A function was entered that calls others: `f() {`.
+    Entry(String),
+    /// The function that was entered last has returned: `}`. Its name, where the line has it: `} /* f */`.
+    Return(Nanos),
+    /// A function that called no other was entered and has returned: `f();`.
+    Leaf(String, Nanos),
+}
+
+impl GraphEvent {
+    /// The time that the line has; an entry has none.
+    pub(super) const fn duration(&self) -> Nanos {
+        match self {
+            Self::Entry(_) => Nanos(0),
+            Self::Return(time) | Self::Leaf(_, time) => *time,
+        }
+    }
+}
+
+/// A line with its CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphLine {
+    /// From the line's first column.
+    pub cpu: u32,
+    /// Entry, leaf or exit of a function.
+    pub event: GraphEvent,
+}
+
+impl GraphLine {
+    /// Reads a line of tracefs, ` 0) + 17.969 us |  f();`, or of trace-cmd,
+    /// `task-12 [000] 1.5: funcgraph_entry: # 6219.500 us | f();`. Anything else, such as a comment, an interrupt's
+    /// arrow or a switch of tasks, is nothing.
+    #[must_use]
+    pub fn read(line: &str) -> Option<Self> {
+        let (head, body) = line.split_once('|')?;
+        let (cpu, time) = of_tracefs(head).or_else(|| of_trace_cmd(head))?;
+        let event = event(body.trim(), duration::read(time))?;
+        Some(Self { cpu, event })
+    }
+}
+
+/// ` 0) + 17.969 us ` with the task after the CPU where the option funcgraph-proc is on.
+fn of_tracefs(head: &str) -> Option<(u32, &str)> {
+    let (cpu, rest) = head.split_once(')')?;
+    let time = rest.rsplit('|').next().unwrap_or(rest);
+    Some((cpu.trim().parse().ok()?, time))
+}
+
+/// `task-12  [000] d..1.  1.5: funcgraph_entry:  # 6219.500 us `: the task may hold spaces and brackets.
+fn of_trace_cmd(head: &str) -> Option<(u32, &str)> {
+    let marks = ["funcgraph_entry:", "funcgraph_exit:"];
+    let (before, time) = marks.into_iter().find_map(|mark| head.split_once(mark))?;
+    let cpu = before.rsplit_once('[')?.1.split_once(']')?.0;
+    Some((cpu.parse().ok()?, time))
+}
+
+fn event(body: &str, time: Option<Nanos>) -> Option<GraphEvent> {
+    if body.starts_with('}') {
+        return time.map(GraphEvent::Return);
+    }
+    let (name, end) = body.split_once("()")?;
+    // A module's function is followed by its module: `vfio_pin_pages_remote [vfio_iommu_type1]()`.
+    let name = name.split_whitespace().next()?.to_owned();
+    match (end.trim().chars().next(), time) {
+        (Some('{'), _) => Some(GraphEvent::Entry(name)),
+        (Some(';'), Some(time)) => Some(GraphEvent::Leaf(name, time)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(line: &str) -> Option<GraphEvent> {
+        GraphLine::read(line).map(|line| line.event)
+    }
+
+    #[test]
+    fn both_programs_lines_are_understood() {
+        let leaf = |name: &str, nanos| Some(GraphEvent::Leaf(name.to_owned(), Nanos(nanos)));
+        let entry = |name: &str| Some(GraphEvent::Entry(name.to_owned()));
+        for (line, expected) in [
+            (" 3) + 17.969 us   |  f();", leaf("f", 17_969)),
+            (
+                " 0)               |  vfio_iommu_type1_ioctl [vfio_iommu_type1]() {",
+                entry("vfio_iommu_type1_ioctl"),
+            ),
+            (
+                " 0) # 4212.000 us |    }",
+                Some(GraphEvent::Return(Nanos(4_212_000))),
+            ),
+            (
+                " 0)   0.762 us    |    mutex_lock(); /* ret=0x1 */",
+                leaf("mutex_lock", 762),
+            ),
+            (
+                "qemu [a]-12  [001]  5.25: funcgraph_entry: # 6219.500 us | vfio_pin_map_dma();",
+                leaf("vfio_pin_map_dma", 6_219_500),
+            ),
+            (
+                "CPU 0/KVM-7 [000] 5.25: funcgraph_entry:                |  f() {",
+                entry("f"),
+            ),
+            (
+                "t-7 [000] 5.25: funcgraph_exit:  + 33.813 us |  }",
+                Some(GraphEvent::Return(Nanos(33_813))),
+            ),
+            ("# tracer: function_graph", None),
+            (" 0)   ==========> |", None),
+            (" ------------------------------------------", None),
+        ] {
+            assert_eq!(event(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_cpu_is_read_from_both_formats() {
+        let cpu = |line: &str| GraphLine::read(line).map(|line| line.cpu);
+        assert_eq!(cpu(" 12)   0.762 us    |  f();"), Some(12));
+        assert_eq!(
+            cpu("t-7 [003] 5.25: funcgraph_entry: 0.762 us | f();"),
+            Some(3)
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! An event with who caused it, when and where, and the gaps between events.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use pagetoll_units::Nanos;
+
+use super::Payload;
+
+/// A short text that many events share.
+pub type Name = Arc<str>;
+
+/// The thread that caused an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The process; `perf script` prints it only when asked (`-F pid`).
+    pub pid: Option<u32>,
+    /// The thread; one that was exiting has none.
+    pub tid: Option<u32>,
+    /// Its name: `swapper` when idle, `:TID` when the trace does not have it, `:-1` when it was exiting, empty when
+    /// the text has none.
+    pub comm: Name,
+}
+
+/// A record of a tracepoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Since the zero of the clock that the trace was recorded by.
+    pub time: Nanos,
+    /// CPU that it happened on.
+    pub cpu: Option<u32>,
+    /// The thread that ran.
+    pub task: Task,
+    /// The tracepoint and its fields.
+    pub payload: Payload,
+}
+
+/// Records that the kernel could not deliver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// End of the gap, where that is known.
+    pub time: Option<Nanos>,
+    /// The CPU whose records are missing.
+    pub cpu: Option<u32>,
+    /// Number of records; `None` where the trace does not say.
+    pub records: Option<u64>,
+}
+
+/// An event or a gap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A tracepoint that has a [`Payload`].
+    Event(Event),
+    /// A gap.
+    Lost(Lost),
+}
+
+/// Names shared by the events that have them. Real traces have hundreds; past 16,384 names are no longer shared.
+#[derive(Debug, Default)]
+pub struct Names(HashSet<Name>);
+
+impl Names {
+    const LIMIT: usize = 1 << 14;
+
+    /// The name as an event holds it.
+    pub fn intern(&mut self, name: &str) -> Name {
+        if let Some(known) = self.0.get(name) {
+            return Name::clone(known);
+        }
+        let shared = Name::from(name);
+        if self.0.len() < Self::LIMIT {
+            self.0.insert(Name::clone(&shared));
+        }
+        shared
+    }
+}
