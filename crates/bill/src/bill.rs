@@ -18,8 +18,6 @@ use crate::provenance::{Inputs, Provenance};
 use crate::route::{Route, UnknownMechanism};
 use crate::row::{Check, Row, RowError, RowForm, RowKey, Verdict};
 
-pub use side_by_side::KernelDraft;
-
 /// A bill as a backend leaves it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {

@@ -19,7 +19,7 @@ mod tests;
 
 #[cfg(feature = "schema")]
 pub use bill::schema;
-pub use bill::{Bill, BillError, Draft, Invocation, KernelDraft};
+pub use bill::{Bill, BillError, Draft, Invocation};
 pub use json::from_json;
 pub use kinds::{Arch, Backend, Evidence, Role, Schema, Support, System, Unit};
 pub use magnitude::Magnitude;

@@ -1,7 +1,7 @@
 //! The lab as a backend.
 
 use pagetoll_backend::{Backend, Billed, Context, Error, Prepared, Stacks, Stopped};
-use pagetoll_bill::{Arch, Backend as Kind, Draft, KernelDraft, Route, Spec, Support};
+use pagetoll_bill::{Arch, Backend as Kind, Draft, Route, Spec, Support};
 use pagetoll_host::Surroundings;
 use pagetoll_host::cache::Cache;
 use pagetoll_host::tools::{self, Images};
@@ -122,13 +122,13 @@ fn on_kernels(
             let kernel = several.then(|| kernel.name.clone());
             (kernel.into_iter().chain(frames).collect(), count)
         }));
-        drafts.push(KernelDraft {
-            kernel: kernel.name.clone(),
-            draft: billed.draft,
+        drafts.push(match several {
+            true => billed.draft.on_kernel(&kernel.name),
+            false => kernel.alone(billed.draft),
         });
     }
-    let draft = match request.kernels.as_slice() {
-        [kernel] => drafts.pop().map(|of| kernel.alone(of.draft)),
+    let draft = match request.kernels.len() {
+        1 => drafts.pop(),
         _ => Draft::side_by_side(drafts),
     };
     // There is at least one kernel.

@@ -16,7 +16,7 @@ use pagetoll_xentrace::symbols::Symbols;
 
 use crate::error::LabError;
 use crate::linux::NativeBoot;
-use crate::vm::counter::{Counter, Detail, Executed};
+use crate::vm::counter::{Counter, Detail, Execution};
 use crate::vm::files;
 use crate::vm::guest_run::GuestRun;
 
@@ -73,7 +73,7 @@ pub(crate) struct Names {
 pub(crate) struct ProbeProfile {
     /// The number of its first step.
     first: usize,
-    executed: BTreeMap<u16, Executed>,
+    executed: BTreeMap<u16, Execution>,
     names: Names,
 }
 
@@ -118,7 +118,7 @@ impl ProbeProfile {
 
 /// A function, or the rest of a part.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Named<'a> {
+struct FunctionName<'a> {
     part: Part,
     name: &'a str,
 }
@@ -132,7 +132,7 @@ struct Count {
 
 /// Code that was executed for a row.
 pub(crate) struct Sample<'a> {
-    pub(crate) executed: &'a Executed,
+    pub(crate) executed: &'a Execution,
     pub(crate) names: &'a Names,
     pub(crate) pages: u64,
 }
@@ -195,20 +195,20 @@ impl Profiling {
 }
 
 impl Names {
-    fn function(&self, address: u64) -> Named<'_> {
+    fn function(&self, address: u64) -> FunctionName<'_> {
         let (part, symbols) = match address {
             _ if XEN.contains(&address) => (Part::Hypervisor, &self.hypervisor),
             KERNELS.. => (Part::Kernel, &self.kernel),
             _ => (Part::UserSpace, &self.program),
         };
         let Some(symbol) = symbols.at(address) else {
-            return Named {
+            return FunctionName {
                 part,
                 name: UNKNOWN,
             };
         };
         let is_probe = symbol.module.as_deref().is_some_and(is_probe);
-        Named {
+        FunctionName {
             part: if is_probe { Part::Probe } else { part },
             name: &symbol.name,
         }
@@ -268,10 +268,10 @@ impl Sample<'_> {
         for (function, count) in counts {
             let takes_little = per(count.instructions, total.max(1)) < LEAST_SHARE;
             let name = if takes_little { OTHERS } else { function.name };
-            let sum = named.entry(Named { name, ..function }).or_default();
+            let sum = named.entry(FunctionName { name, ..function }).or_default();
             sum.add(count.instructions, count.repeated);
         }
-        let function = |(Named { part, name }, count): (Named<'_>, Count)| Function {
+        let function = |(FunctionName { part, name }, count): (FunctionName<'_>, Count)| Function {
             name: name.to_owned(),
             part,
             cost_per_page: self.per_page(count.instructions),
@@ -285,8 +285,9 @@ impl Sample<'_> {
     /// Adds the stacks of one row on top of these frames: from the outermost on, each a function with its part.
     fn fold(&self, root: &[String], into: &mut Stacks) {
         for stack in self.stacks() {
-            let frame =
-                |function: &Named<'_>| format!("{}{}", function.name, annotation(function.part));
+            let frame = |function: &FunctionName<'_>| {
+                format!("{}{}", function.name, annotation(function.part))
+            };
             let frames = root
                 .iter()
                 .cloned()
@@ -313,7 +314,7 @@ impl Sample<'_> {
 
 /// Functions from the outermost on, and what the last one executed.
 struct Stack<'a> {
-    functions: Vec<Named<'a>>,
+    functions: Vec<FunctionName<'a>>,
     instructions: u64,
 }
 
@@ -321,11 +322,11 @@ struct Stack<'a> {
 #[derive(Default)]
 struct Tree<'a> {
     instructions: u64,
-    below: BTreeMap<Named<'a>, Tree<'a>>,
+    below: BTreeMap<FunctionName<'a>, Tree<'a>>,
 }
 
 impl<'a> Tree<'a> {
-    fn add(&mut self, functions: &[Named<'a>], instructions: u64) {
+    fn add(&mut self, functions: &[FunctionName<'a>], instructions: u64) {
         self.instructions += instructions;
         if let Some((first, rest)) = functions.split_first() {
             self.below
@@ -362,7 +363,11 @@ impl Count {
 }
 
 /// A stack with one more function on it.
-fn below<'a>(callers: &[Vec<Named<'a>>], stack: u32, function: Named<'a>) -> Vec<Named<'a>> {
+fn below<'a>(
+    callers: &[Vec<FunctionName<'a>>],
+    stack: u32,
+    function: FunctionName<'a>,
+) -> Vec<FunctionName<'a>> {
     let caller = usize::try_from(stack)
         .ok()
         .and_then(|stack| callers.get(stack));
@@ -399,14 +404,14 @@ mod tests {
         RowKey::new(Operation::Clear, Unmap::Emulate, System::XenPvDom0)
     }
 
-    fn executed() -> Executed {
+    fn executed() -> Execution {
         let code = |stack, address, instructions, repeated| Code {
             stack,
             address,
             instructions,
             repeated,
         };
-        Executed {
+        Execution {
             exceptions: 4,
             serialising: 12,
             callers: vec![Caller {
@@ -419,7 +424,7 @@ mod tests {
                 code(1, KERNEL, 698, 0),
                 code(0, KERNEL + 0x100, 2, 0),
             ],
-            ..Executed::default()
+            ..Execution::default()
         }
     }
 

@@ -14,14 +14,14 @@ use pagetoll_units::Pages;
 use crate::findings::{Findings, Reports};
 use crate::plan::{Abilities, Steps};
 use crate::pv32;
-use crate::rows::{Traced, crossings, per, user_rows};
+use crate::rows::{TracedStep, crossings, per, user_rows};
 use crate::session::{self, Session};
 
 /// An empty loop, and one of hypercalls that do nothing.
 const BASELINES: [Baseline; 2] = [Baseline::Nothing, Baseline::EmptyHypercall];
 
 /// A route by what is done.
-pub(crate) struct Repeated {
+pub(crate) struct RepeatedRoute {
     /// Operations of the probe by each mechanism.
     pub(crate) operations: &'static [Operation],
     /// Operations of user space.
@@ -46,7 +46,7 @@ struct Line {
     system: System,
 }
 
-impl Repeated {
+impl RepeatedRoute {
     /// The sessions.
     pub(crate) fn sessions<M: RouteMechanism>(
         &self,
@@ -209,10 +209,10 @@ fn untraced(cell: Cell, findings: &Findings) -> impl Iterator<Item = &Repeat> {
 }
 
 /// The traced repetition.
-pub(crate) fn traced(run: &Reports, cell: Cell) -> Option<Traced> {
+pub(crate) fn traced(run: &Reports, cell: Cell) -> Option<TracedStep> {
     let mut repeats = run.repeats.iter();
     let repeat = repeats.find(|repeat| repeat.mark >= 0 && repeat.is_of(cell))?;
-    Traced::new(repeat.mark, repeat.count)
+    TracedStep::new(repeat.mark, repeat.count)
 }
 
 fn cost_of(repeat: &Repeat) -> f64 {

@@ -17,14 +17,14 @@ pub fn per(count: u64, pages: u64) -> f64 {
 
 /// A step that ran between two marks.
 #[derive(Clone, Copy)]
-pub struct Traced {
+pub struct TracedStep {
     /// The id of its marks.
     pub id: u16,
     /// Repetitions of the operation.
     pub count: u64,
 }
 
-impl Traced {
+impl TracedStep {
     /// `None` for the mark of a step that was not traced.
     pub fn new(mark: i64, count: u64) -> Option<Self> {
         let id = u16::try_from(mark).ok()?;
@@ -35,10 +35,10 @@ impl Traced {
 /// The crossings of the first run that has them, as Xen counted them.
 pub fn crossings(
     runs: &[Reports],
-    traced: impl Fn(&Reports) -> Option<Traced>,
+    traced: impl Fn(&Reports) -> Option<TracedStep>,
 ) -> Option<Crossings> {
     runs.iter().find_map(|run| {
-        let Traced { id, count } = traced(run)?;
+        let TracedStep { id, count } = traced(run)?;
         Some(crossings_of(run.crossings.get(&id)?, count))
     })
 }
@@ -102,10 +102,10 @@ pub fn user_figures(operation: Operation, runs: &[Reports]) -> Result<Figures, U
 }
 
 /// The traced operation of user space.
-pub fn traced_user(run: &Reports, operation: Operation) -> Option<Traced> {
+pub fn traced_user(run: &Reports, operation: Operation) -> Option<TracedStep> {
     let mut users = run.users.iter();
     let user = users.find(|user| user.mark >= 0 && user.operation == operation)?;
-    Traced::new(user.mark, user.pages)
+    TracedStep::new(user.mark, user.pages)
 }
 
 /// Tolls of the operation without Xen, and of Xen.

@@ -48,7 +48,7 @@ pub enum XenOptions {
 
 /// A mechanism that is Xen's choice.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OptionsOfXen {
+pub(crate) struct XenVariant {
     /// The mechanism's name.
     pub(crate) name: &'static str,
     pub(crate) options: XenOptions,
@@ -146,7 +146,7 @@ pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Ve
 }
 
 /// The counting sessions of an order whose mechanisms are options of Xen: for each run and mechanism a dom0.
-pub(crate) fn under(xens: &[OptionsOfXen], order: &Order, steps: &[Step]) -> Vec<Session> {
+pub(crate) fn under(xens: &[XenVariant], order: &Order, steps: &[Step]) -> Vec<Session> {
     let of_run = |run| {
         xens.iter().map(move |xen| Session {
             xen: xen.options,

@@ -7,15 +7,6 @@ use std::collections::BTreeMap;
 
 use crate::bill::Draft;
 
-/// A draft, and the kernel that it was billed on.
-#[derive(Clone, Debug)]
-pub struct KernelDraft {
-    /// As it was ordered.
-    pub kernel: String,
-    /// The bill on that kernel.
-    pub draft: Draft,
-}
-
 impl Draft {
     /// Says of every row which kernel it was billed on.
     #[must_use]
@@ -26,13 +17,14 @@ impl Draft {
         self
     }
 
-    /// One bill of several; `None` of none. The first is what the others are compared with.
+    /// Makes one draft of several, whose rows name their kernels ([`on_kernel`](Self::on_kernel)); `None` of none. The
+    /// others are compared with the first.
     #[must_use]
-    pub fn side_by_side(drafts: Vec<KernelDraft>) -> Option<Self> {
+    pub fn side_by_side(drafts: Vec<Self>) -> Option<Self> {
         let stack = stack(&drafts);
         let mut drafts = drafts.into_iter();
         let mut all = drafts.next()?.named();
-        for draft in drafts.map(KernelDraft::named) {
+        for draft in drafts.map(Self::named) {
             all.rows.extend(draft.rows);
             all.notes.extend(draft.notes);
             extend(&mut all.inputs.images, draft.inputs.images);
@@ -45,36 +37,40 @@ impl Draft {
         all.stack = stack;
         Some(all)
     }
-}
 
-impl KernelDraft {
-    /// The draft, in which rows, notes and the kernel's image have the kernel's name.
-    fn named(self) -> Draft {
-        let Self { kernel, draft } = self;
-        let mut draft = draft.on_kernel(&kernel);
-        for note in &mut draft.notes {
+    /// The kernel that its rows name.
+    fn kernel(&self) -> &str {
+        let row = self.rows.first();
+        row.and_then(|row| row.key.kernel.as_deref())
+            .unwrap_or_default()
+    }
+
+    /// The draft, in which notes and the kernel's image have the kernel's name.
+    fn named(mut self) -> Self {
+        let kernel = self.kernel().to_owned();
+        for note in &mut self.notes {
             *note = format!("{kernel}: {note}");
         }
-        for image in &mut draft.inputs.images {
+        for image in &mut self.inputs.images {
             if image.name == "linux" {
                 image.name = named(&image.name, &kernel);
             }
         }
-        draft
+        self
     }
 }
 
 /// Versions that all agree on once, others for each kernel.
-fn stack(drafts: &[KernelDraft]) -> BTreeMap<String, String> {
+fn stack(drafts: &[Draft]) -> BTreeMap<String, String> {
     let mut stack = BTreeMap::new();
-    for KernelDraft { kernel, draft } in drafts {
+    for draft in drafts {
         for (component, version) in &draft.stack {
             let mut all = drafts.iter();
-            let common = all.all(|other| other.draft.stack.get(component) == Some(version));
+            let common = all.all(|other| other.stack.get(component) == Some(version));
             let name = if common {
                 component.clone()
             } else {
-                named(component, kernel)
+                named(component, draft.kernel())
             };
             stack.insert(name, version.clone());
         }
@@ -121,11 +117,8 @@ mod tests {
 
     #[test]
     fn rows_say_their_kernel_and_what_differs_is_named() {
-        let of = |kernel: &str, linux| KernelDraft {
-            kernel: kernel.to_owned(),
-            draft: on(linux),
-        };
-        let both = Draft::side_by_side(vec![of("a", "1"), of("b", "2")]).unwrap();
+        let drafts = vec![on("1").on_kernel("a"), on("2").on_kernel("b")];
+        let both = Draft::side_by_side(drafts).unwrap();
         let kernels: Vec<_> = both
             .rows
             .iter()

@@ -20,24 +20,24 @@ use crate::error::Error;
 #[derive(Clone)]
 pub struct Entry {
     path: PathBuf,
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<CacheEntry>>,
 }
 
 /// An entry that this process has opened. No other process cleans it away while this exists.
-struct Kept {
+struct CacheEntry {
     name: String,
     /// The entry, of which [`Entry::path`] may be a part.
     place: PathBuf,
     manifest: Manifest,
     record: PathBuf,
-    checked: Mutex<Checked>,
+    checked: Mutex<Comparisons>,
     /// Its manifest, locked, shared, while it is used.
     in_use: File,
 }
 
 /// Files that have been compared.
 #[derive(Default)]
-struct Checked {
+struct Comparisons {
     whole: bool,
     files: BTreeSet<PathBuf>,
 }
@@ -78,7 +78,7 @@ impl Entry {
         };
         Ok(Some(Self {
             path: place.clone(),
-            kept: Some(Arc::new(Kept {
+            kept: Some(Arc::new(CacheEntry {
                 name: name.to_owned(),
                 place,
                 manifest,
@@ -182,7 +182,7 @@ impl Entry {
     }
 }
 
-impl Kept {
+impl CacheEntry {
     /// Takes the lock that keeps the entry from being cleaned away, unless that happens now, and notes the use.
     fn lock_shared(&self) -> bool {
         let locked = rustix::fs::flock(&self.in_use, FlockOperation::NonBlockingLockShared);
@@ -192,7 +192,7 @@ impl Kept {
         locked.is_ok() && linked
     }
 
-    fn checked(&self) -> MutexGuard<'_, Checked> {
+    fn checked(&self) -> MutexGuard<'_, Comparisons> {
         self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -57,11 +57,11 @@ impl Child {
         Self {
             group: Pid::from_child(&inner),
             reach,
-            stdout: captured.map(|stdout| Reader::start(stdout, Kept::First(STDOUT_LIMIT))),
+            stdout: captured.map(|stdout| Reader::start(stdout, Part::First(STDOUT_LIMIT))),
             stderr: inner
                 .stderr
                 .take()
-                .map(|stderr| Reader::start(stderr, Kept::Last(STDERR_KEPT))),
+                .map(|stderr| Reader::start(stderr, Part::Last(STDERR_KEPT))),
             ended: None,
             log,
             command: run.to_string(),
@@ -247,7 +247,7 @@ impl Drop for Child {
 
 /// Which part of a stream is kept when it is longer than the memory given to it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum Part {
     /// Its beginning; the rest is read and dropped, so that the child does not block.
     First(usize),
     /// Its end.
@@ -262,14 +262,14 @@ struct Contents {
 }
 
 impl Contents {
-    fn add(&mut self, chunk: &[u8], kept: Kept) {
+    fn add(&mut self, chunk: &[u8], kept: Part) {
         self.bytes.extend(chunk);
-        let (Kept::First(limit) | Kept::Last(limit)) = kept;
+        let (Part::First(limit) | Part::Last(limit)) = kept;
         let excess = self.bytes.len().saturating_sub(limit);
         self.overflowed |= excess > 0;
         match kept {
-            Kept::First(limit) => self.bytes.truncate(limit),
-            Kept::Last(_) => drop(self.bytes.drain(..excess)),
+            Part::First(limit) => self.bytes.truncate(limit),
+            Part::Last(_) => drop(self.bytes.drain(..excess)),
         }
     }
 }
@@ -282,7 +282,7 @@ struct Reader {
 
 impl Reader {
     /// Starts to read; the thread ends with the stream.
-    fn start(stream: impl Read + Send + 'static, kept: Kept) -> Self {
+    fn start(stream: impl Read + Send + 'static, kept: Part) -> Self {
         let shared = Arc::new((Mutex::new(Contents::default()), Condvar::new()));
         let theirs = Arc::clone(&shared);
         thread::spawn(move || {
@@ -314,7 +314,7 @@ impl Reader {
     }
 }
 
-fn read_all(mut stream: impl Read, kept: Kept, contents: &Mutex<Contents>) {
+fn read_all(mut stream: impl Read, kept: Part, contents: &Mutex<Contents>) {
     let mut chunk = [0; 8192];
     // An unreadable pipe has nothing more to say: same as its end.
     while let Ok(count @ 1..) = stream.read(&mut chunk) {
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn keeps_the_beginning_or_the_end() {
-        for (kept, expected) in [(Kept::First(4), &b"abcd"[..]), (Kept::Last(4), b"efgh")] {
+        for (kept, expected) in [(Part::First(4), &b"abcd"[..]), (Part::Last(4), b"efgh")] {
             let reader = Reader::start(&b"abcdefgh"[..], kept);
             reader.await_end(Duration::from_secs(5));
             assert_eq!(reader.kept(), expected);

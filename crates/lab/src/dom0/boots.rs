@@ -24,7 +24,7 @@ use crate::profile::{KALLSYMS, Names, Profiling, Sample, symbols_of};
 use crate::request::{KernelRequest, pages_mib};
 use crate::vm::boot;
 use crate::vm::cores::{Cores, side_by_side};
-use crate::vm::counter::{Counter, Detail, Executed};
+use crate::vm::counter::{Counter, Detail, Execution};
 use crate::vm::files::GuestFiles;
 use crate::vm::guest_run::GuestRun;
 use crate::vm::machine::{Firmware, Machine, Mode};
@@ -35,7 +35,7 @@ pub(crate) struct SessionRun {
     session: Session,
     reports: Reports,
     /// Code that was executed, by step.
-    executed: BTreeMap<u16, Executed>,
+    executed: BTreeMap<u16, Execution>,
     /// Names of functions, for the first session of each guest whose code was counted.
     names: Option<Names>,
 }
@@ -348,14 +348,14 @@ mod tests {
 
     #[test]
     fn a_row_has_the_sample_of_its_untraced_step_and_of_its_system() {
-        let untraced = Executed {
+        let untraced = Execution {
             exceptions: 4,
-            ..Executed::default()
+            ..Execution::default()
         };
         let run = SessionRun {
             session: session(),
             reports: Reports::default(),
-            executed: BTreeMap::from([(2, untraced), (4, Executed::default())]),
+            executed: BTreeMap::from([(2, untraced), (4, Execution::default())]),
             names: Some(Names::default()),
         };
         let key = |system| RowKey::new(Operation::Clear, Unmap::Emulate, system);

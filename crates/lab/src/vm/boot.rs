@@ -30,8 +30,8 @@ use crate::vm::guest_run::GuestRun;
 use crate::vm::kept;
 use crate::vm::machine::{self, Mode};
 use crate::vm::options::{Boot, Reuse};
-use crate::vm::snapshot::{self, Saved, Snapshot};
-use crate::vm::watchdog::{TimedOut, Watchdog};
+use crate::vm::snapshot::{self, Snapshot, SnapshotFiles};
+use crate::vm::watchdog::{Expiry, Watchdog};
 
 /// Interval of looks at the console.
 const POLL: Duration = Duration::from_millis(10);
@@ -49,7 +49,7 @@ const AFTERMATH: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// [`LabError::Guest`] when the guest fails, hangs or ends early; [`Error::Process`] when QEMU does;
-/// [`LabError::Stopped`]. QEMU is gone in every case.
+/// [`Error::Stopped`]. QEMU is gone in every case.
 pub(crate) fn run(
     boot: Boot<'_>,
     cache: &Cache,
@@ -122,7 +122,7 @@ fn attempt(
     };
     let confinement = Confinement::here(boot.machine.firmware.arch(), stop)?;
     let user = confinement.user(stop)?;
-    let console = saved.as_ref().map(Saved::console);
+    let console = saved.as_ref().map(SnapshotFiles::console);
     let folder = Folder::furnished(boot, console, cache.scratch(), user)?;
     let mut command = boot.machine.command();
     if let Some(counter) = boot.counter {
@@ -153,14 +153,7 @@ fn attempt(
             if let Some(entry) = entry {
                 kept::keep(boot, entry, &qemu.lines, &reports, &folder, cache)?;
             }
-            Ok(GuestRun {
-                boot: boot.name.to_owned(),
-                reports,
-                counted: None,
-                shared: folder.path(machine::SHARED),
-                counts: folder.path(machine::COUNTS),
-                _folder: Some(folder),
-            })
+            Ok(GuestRun::new(boot.name, reports, folder))
         }
         Err(Ending::Guest(problem)) => Err(LabError::Guest {
             boot: boot.name.to_owned(),
@@ -192,8 +185,8 @@ impl From<Error> for Ending {
     }
 }
 
-impl From<TimedOut> for Ending {
-    fn from(timed_out: TimedOut) -> Self {
+impl From<Expiry> for Ending {
+    fn from(timed_out: Expiry) -> Self {
         Self::Guest(timed_out.to_string())
     }
 }
@@ -220,7 +213,7 @@ impl From<LabError> for Ending {
 }
 
 /// Results of moving a state, at both ends of its socket. When one fails, so does the other.
-struct Moved {
+struct Transfer {
     here: Result<(), Error>,
     by_qemu: Result<(), Ending>,
 }
@@ -242,7 +235,7 @@ impl Qemu<'_> {
     /// Follows the console until the guest is done.
     fn follow(
         &mut self,
-        saved: Option<&Saved>,
+        saved: Option<&SnapshotFiles>,
         snapshot: Option<&Snapshot<'_>>,
         phase: &mut dyn Phase,
     ) -> Result<Vec<Report>, Ending> {
@@ -326,7 +319,7 @@ impl Qemu<'_> {
     }
 
     /// Makes the machine what it was when the snapshot was saved.
-    fn restore(&mut self, saved: &Saved) -> Result<(), Ending> {
+    fn restore(&mut self, saved: &SnapshotFiles) -> Result<(), Ending> {
         self.until("its control socket", |qemu| {
             qemu.control.has_stopped()?;
             Ok(qemu.control.is_ready().then_some(()))
@@ -341,7 +334,7 @@ impl Qemu<'_> {
         &mut self,
         here: impl FnOnce(UnixStream) -> Result<(), Error> + Send,
         by_qemu: impl FnOnce(&mut Self, UnixStream) -> Result<(), Ending>,
-    ) -> Result<Moved, Error> {
+    ) -> Result<Transfer, Error> {
         let pair = UnixStream::pair();
         let (ours, theirs) = pair.map_err(Error::io("make", "a socket for a machine's state"))?;
         Ok(thread::scope(|scope| {
@@ -350,7 +343,7 @@ impl Qemu<'_> {
             if by_qemu.is_err() {
                 self.child.kill();
             }
-            Moved {
+            Transfer {
                 here: join(here),
                 by_qemu,
             }

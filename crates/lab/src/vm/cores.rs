@@ -21,7 +21,7 @@ pub struct Cores {
 
 /// CPUs that are taken until this is dropped.
 #[derive(Debug)]
-pub struct Taken<'a> {
+pub struct Lease<'a> {
     cores: &'a Cores,
     count: usize,
 }
@@ -41,14 +41,14 @@ impl Cores {
     ///
     /// # Errors
     /// [`Stopped`].
-    pub fn take(&self, count: usize, stop: &Stop) -> Result<Taken<'_>, Stopped> {
+    pub fn take(&self, count: usize, stop: &Stop) -> Result<Lease<'_>, Stopped> {
         let count = count.min(self.all);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             stop.check()?;
             if *free >= count {
                 *free -= count;
-                return Ok(Taken { cores: self, count });
+                return Ok(Lease { cores: self, count });
             }
             let waited = self.freed.wait_timeout(free, POLL);
             free = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -56,7 +56,7 @@ impl Cores {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let mut free = self
             .cores

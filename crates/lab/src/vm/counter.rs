@@ -54,7 +54,7 @@ pub(crate) enum Detail {
 
 /// Code that was executed between the marks of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Executed {
+pub(crate) struct Execution {
     pub(crate) flushes: Flushes,
     pub(crate) serialising: u64,
     /// And interrupts.
@@ -71,7 +71,7 @@ pub(crate) struct Executed {
 /// A call, a trap or an exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// The stack that it happened on: 0, or 1 more than an index of [`Executed::callers`].
+    /// The stack that it happened on: 0, or 1 more than an index of [`Execution::callers`].
     pub(crate) stack: u32,
     /// The address of the instruction.
     pub(crate) site: u64,
@@ -177,7 +177,7 @@ fn build(place: &Path, cache: &Cache, stop: &Stop) -> Result<(), Error> {
 ///
 /// # Errors
 /// A line that is none.
-pub(crate) fn parse(text: &str) -> Result<BTreeMap<u16, Executed>, String> {
+pub(crate) fn parse(text: &str) -> Result<BTreeMap<u16, Execution>, String> {
     let mut steps = BTreeMap::new();
     let mut current = None;
     for line in text.lines() {
@@ -189,7 +189,7 @@ pub(crate) fn parse(text: &str) -> Result<BTreeMap<u16, Executed>, String> {
 
 fn parse_line(
     line: &str,
-    steps: &mut BTreeMap<u16, Executed>,
+    steps: &mut BTreeMap<u16, Execution>,
     current: &mut Option<u16>,
 ) -> Option<()> {
     let mut words = line.split_ascii_whitespace();
@@ -222,20 +222,20 @@ fn parse_line(
     words.next().is_none().then_some(())
 }
 
-fn step(words: &mut SplitAsciiWhitespace<'_>) -> Option<Executed> {
+fn step(words: &mut SplitAsciiWhitespace<'_>) -> Option<Execution> {
     let flushes = Flushes {
         cr3: next(words)?,
         cr4: next(words)?,
         invlpg: next(words)?,
         invpcid: next(words)?,
     };
-    Some(Executed {
+    Some(Execution {
         flushes,
         serialising: next(words)?,
         exceptions: next(words)?,
         traps: next(words)?,
         accesses: next(words)?,
-        ..Executed::default()
+        ..Execution::default()
     })
 }
 
@@ -270,7 +270,7 @@ mod tests {
             instructions,
             repeated,
         };
-        let expected = Executed {
+        let expected = Execution {
             flushes,
             serialising: 3,
             exceptions: 4,
@@ -280,7 +280,7 @@ mod tests {
             code: vec![code(0, 0xffff_8000_0000_0000, 7, 0), code(2, 0x30, 11, 9)],
         };
         assert_eq!(steps[&6], expected);
-        assert_eq!(steps[&1], Executed::default());
+        assert_eq!(steps[&1], Execution::default());
     }
 
     #[test]

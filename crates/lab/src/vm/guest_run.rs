@@ -9,8 +9,9 @@ use pagetoll_host::cache::read_if_there;
 use pagetoll_protocol::report::{Blob, Report};
 
 use crate::error::LabError;
-use crate::vm::counter::{self, Executed};
+use crate::vm::counter::{self, Execution};
 use crate::vm::folder::{Folder, beginning_of};
+use crate::vm::machine::{COUNTS, SHARED};
 
 /// The results of a guest.
 #[derive(Debug)]
@@ -29,6 +30,18 @@ pub struct GuestRun {
 }
 
 impl GuestRun {
+    /// The results of a guest that ran now, in its folder.
+    pub(crate) fn new(boot: &str, reports: Vec<Report>, folder: Folder) -> Self {
+        Self {
+            boot: boot.to_owned(),
+            reports,
+            counted: None,
+            shared: folder.path(SHARED),
+            counts: folder.path(COUNTS),
+            _folder: Some(folder),
+        }
+    }
+
     /// The bytes that a blob announced, checked.
     ///
     /// # Errors
@@ -60,7 +73,7 @@ impl GuestRun {
     ///
     /// # Errors
     /// [`Error::Io`] when their file cannot be read; [`LabError::Malformed`].
-    pub(crate) fn executed(&self) -> Result<BTreeMap<u16, Executed>, LabError> {
+    pub(crate) fn executed(&self) -> Result<BTreeMap<u16, Execution>, LabError> {
         let text = read_if_there(&self.counts)?.unwrap_or_default();
         let executed = counter::parse(&String::from_utf8_lossy(&text));
         executed.map_err(|problem| self.malformed(problem))

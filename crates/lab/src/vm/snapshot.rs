@@ -30,7 +30,7 @@ pub(crate) struct Snapshot<'a> {
 }
 
 /// The files of a snapshot, as they were written.
-pub(crate) struct Saved {
+pub(crate) struct SnapshotFiles {
     state: PathBuf,
     console: PathBuf,
 }
@@ -71,7 +71,7 @@ impl<'a> Snapshot<'a> {
     pub(crate) fn saved_or_making(
         &self,
         stop: &Stop,
-    ) -> Result<(Option<Saved>, Option<Lock>), Error> {
+    ) -> Result<(Option<SnapshotFiles>, Option<Lock>), Error> {
         if let Some(saved) = self.saved()? {
             return Ok((Some(saved), None));
         }
@@ -85,13 +85,13 @@ impl<'a> Snapshot<'a> {
     ///
     /// # Errors
     /// Those of the cache.
-    fn saved(&self) -> Result<Option<Saved>, Error> {
+    fn saved(&self) -> Result<Option<SnapshotFiles>, Error> {
         let Some(entry) = self.cache.known(&self.name)? else {
             return Ok(None);
         };
         let saved = entry.file(STATE).and_then(|state| {
             let console = entry.file(CONSOLE)?;
-            Ok(Saved { state, console })
+            Ok(SnapshotFiles { state, console })
         });
         cache::unaltered(saved)
     }
@@ -134,7 +134,7 @@ impl Draft {
     }
 }
 
-impl Saved {
+impl SnapshotFiles {
     /// The console, as the guest had written it.
     pub(crate) fn console(&self) -> &Path {
         &self.console

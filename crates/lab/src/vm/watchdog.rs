@@ -41,7 +41,7 @@ struct Look {
 
 /// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimedOut {
+pub(crate) enum Expiry {
     /// Total CPU time.
     Cpu { limit: Duration, vcpus: u32 },
     /// Time in which QEMU had nothing to do.
@@ -81,7 +81,7 @@ impl Watchdog {
     ///
     /// # Errors
     /// The limit that is reached.
-    pub(crate) fn look(&mut self, now: Instant, activity: Activity) -> Result<(), TimedOut> {
+    pub(crate) fn look(&mut self, now: Instant, activity: Activity) -> Result<(), Expiry> {
         let look = Look {
             at: now,
             cpu: activity.cpu,
@@ -96,18 +96,18 @@ impl Watchdog {
         self.check(wall, cpu)
     }
 
-    fn check(&self, wall: Duration, cpu: Duration) -> Result<(), TimedOut> {
+    fn check(&self, wall: Duration, cpu: Duration) -> Result<(), Expiry> {
         let limit = self.timeout;
         if cpu >= limit * self.vcpus {
             let vcpus = self.vcpus;
-            return Err(TimedOut::Cpu { limit, vcpus });
+            return Err(Expiry::Cpu { limit, vcpus });
         }
         if self.idle >= limit {
-            return Err(TimedOut::Idle { limit });
+            return Err(Expiry::Idle { limit });
         }
         let limit = limit * WALL;
         match wall >= limit {
-            true => Err(TimedOut::Wall { limit, cpu }),
+            true => Err(Expiry::Wall { limit, cpu }),
             false => Ok(()),
         }
     }
@@ -123,7 +123,7 @@ impl Look {
     }
 }
 
-impl fmt::Display for TimedOut {
+impl fmt::Display for Expiry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu { limit, vcpus: 1 } => {
@@ -154,7 +154,7 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(30);
 
     /// Looks once a second at a guest that uses so much CPU time in each; the second in which it is given up, and why.
-    fn given_up(vcpus: usize, cpu_each: Duration, asleep: bool) -> (u32, TimedOut) {
+    fn given_up(vcpus: usize, cpu_each: Duration, asleep: bool) -> (u32, Expiry) {
         let mut watchdog = Watchdog::new(TIMEOUT, vcpus);
         let began = Instant::now();
         (0..)
@@ -187,7 +187,7 @@ mod tests {
     fn a_busy_host_delays_the_limit_of_cpu_time() {
         let (second, why) = given_up(1, Duration::from_millis(100), false);
         assert_eq!(second, 300);
-        assert!(matches!(why, TimedOut::Cpu { .. }), "{why}");
+        assert!(matches!(why, Expiry::Cpu { .. }), "{why}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use pagetoll_protocol::step::Step;
 
 use crate::findings::Findings;
 use crate::plan::Abilities;
-use crate::repeated::Repeated;
+use crate::repeated::RepeatedRoute;
 use crate::routes::Billing;
 use crate::session::Session;
 
@@ -27,7 +27,7 @@ pub const BILLING: Billing = Billing {
     counts_flushes: false,
 };
 
-const REPEATED: Repeated = Repeated {
+const REPEATED: RepeatedRoute = RepeatedRoute {
     operations: &[Operation::Set],
     observed: &[Operation::TouchWritten, Operation::TouchZero],
     pv32_parts: &[Baseline::StoreUpperHalf, Baseline::StoreLowerHalf],

@@ -16,8 +16,8 @@ use crate::findings::{Findings, Flushes, Reports};
 use crate::plan::{self, Abilities, Steps};
 use crate::repeated::{self, baseline_steps, dom0_baselines};
 use crate::routes::Billing;
-use crate::rows::{Traced, per, traced_user, user_figures};
-use crate::session::{self, OptionsOfXen, Session, XenOptions};
+use crate::rows::{TracedStep, per, traced_user, user_figures};
+use crate::session::{self, Session, XenOptions, XenVariant};
 
 /// Sessions and rows of the route `flush`.
 pub const BILLING: Billing = Billing {
@@ -58,8 +58,8 @@ const FLUSH_LOCK: &str = "flush_lock";
 const CR4_WRITES_OF_A_FLUSH: u64 = 2;
 
 /// Options that make Xen use a mechanism.
-fn options(mechanism: Flush) -> OptionsOfXen {
-    OptionsOfXen {
+fn options(mechanism: Flush) -> XenVariant {
+    XenVariant {
         name: mechanism.properties().name,
         options: XenOptions::from_mechanism(mechanism),
     }
@@ -178,11 +178,11 @@ impl Column {
     }
 
     /// QEMU's counts of a traced step.
-    fn flushed(&self, traced: impl Fn(&Reports) -> Option<Traced>) -> Option<Flushed> {
+    fn flushed(&self, traced: impl Fn(&Reports) -> Option<TracedStep>) -> Option<StepFlushes> {
         self.findings.dom0.iter().find_map(|run| {
-            let Traced { id, count } = traced(run)?;
+            let TracedStep { id, count } = traced(run)?;
             let flushes = *run.flushes.get(&id)?;
-            Some(Flushed { flushes, count })
+            Some(StepFlushes { flushes, count })
         })
     }
 }
@@ -268,15 +268,15 @@ fn mechanism_of(xen: XenOptions) -> Option<&'static str> {
 
 /// The instructions that flushed in so many repetitions.
 #[derive(Clone, Copy)]
-struct Flushed {
+struct StepFlushes {
     flushes: Flushes,
     count: u64,
 }
 
 /// Takes the instructions that flush out of the last toll. Each is one instruction.
-fn itemise_flushes(tolls: &mut Vec<Toll>, flushed: Flushed) {
+fn itemise_flushes(tolls: &mut Vec<Toll>, flushed: StepFlushes) {
     let Some(mut rest) = tolls.pop() else { return };
-    let Flushed { flushes, count } = flushed;
+    let StepFlushes { flushes, count } = flushed;
     let parts = [
         ("cr3-write", flushes.cr3),
         ("cr4-write", flushes.cr4),
@@ -292,8 +292,8 @@ fn itemise_flushes(tolls: &mut Vec<Toll>, flushed: Flushed) {
 }
 
 /// Checks that Xen flushed by the mechanism that its options choose: by CR4, twice each time, or without it.
-fn cr4_check(mechanism: Flush, flushed: Flushed) -> Check {
-    let Flushed { flushes, count } = flushed;
+fn cr4_check(mechanism: Flush, flushed: StepFlushes) -> Check {
+    let StepFlushes { flushes, count } = flushed;
     let expected = match mechanism {
         Flush::GlobalPages => CR4_WRITES_OF_A_FLUSH * count,
         Flush::NoGlobalPages => 0,

@@ -9,7 +9,7 @@ use pagetoll_protocol::step::{Cell, Step};
 
 use crate::findings::Findings;
 use crate::plan::Abilities;
-use crate::repeated::Repeated;
+use crate::repeated::RepeatedRoute;
 use crate::routes::Billing;
 use crate::session::Session;
 
@@ -27,7 +27,7 @@ pub const BILLING: Billing = Billing {
     counts_flushes: false,
 };
 
-const REPEATED: Repeated = Repeated {
+const REPEATED: RepeatedRoute = RepeatedRoute {
     operations: &[Operation::NonePending, Operation::OnePending],
     observed: &[Operation::Getppid, Operation::PipeByte],
     pv32_parts: &[],

@@ -8,7 +8,7 @@ use pagetoll_protocol::step::{Cell, Step};
 
 use crate::findings::Findings;
 use crate::plan::Abilities;
-use crate::repeated::Repeated;
+use crate::repeated::RepeatedRoute;
 use crate::routes::Billing;
 use crate::session::Session;
 
@@ -25,7 +25,7 @@ pub const BILLING: Billing = Billing {
     counts_flushes: false,
 };
 
-const REPEATED: Repeated = Repeated {
+const REPEATED: RepeatedRoute = RepeatedRoute {
     operations: &[
         Operation::NoneChanged,
         Operation::OneChanged,

@@ -143,7 +143,7 @@ fn steps_of_probe(order: &Order) -> Vec<DemandStep> {
 /// Boots once and gives what was reported.
 ///
 /// # Errors
-/// Those of [`boot::run`]; [`LabError::Malformed`] for a guest that never said hello.
+/// Those of [`NativeBoot::run`]; [`LabError::Malformed`] for a guest that never said hello.
 pub(super) fn run(
     request: &KernelRequest<'_>,
     materials: &Materials,

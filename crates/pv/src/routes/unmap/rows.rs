@@ -12,7 +12,7 @@ use pagetoll_units::Pages;
 use super::{BASELINES, Cell, FOREIGN, OPERATIONS, PV32_BASELINES, cells};
 use crate::findings::{Findings, Reports};
 use crate::pv32;
-use crate::rows::{Traced, crossings, per, user_rows};
+use crate::rows::{TracedStep, crossings, per, user_rows};
 
 /// All rows, in the order in which they are read.
 pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
@@ -61,7 +61,7 @@ fn foreign_row(operation: Operation, batch: u32, runs: &[Reports]) -> Option<Row
         crossings: crossings(runs, |run| {
             let mut all = run.foreign.iter().filter(is_of);
             let traced = all.find(|foreign| foreign.mark >= 0)?;
-            Traced::new(traced.mark, traced.pages)
+            TracedStep::new(traced.mark, traced.pages)
         }),
         ..figures
     });
@@ -139,13 +139,13 @@ fn baselines(findings: &Findings) -> Option<Baselines> {
 }
 
 /// A cell, and what it cost before that is itemised.
-struct Cleared {
+struct CellFigures {
     cell: Cell,
     figures: Result<Figures, Unavailable>,
 }
 
 fn clear_rows(system: System, order: &Order, findings: &Findings) -> Vec<Row> {
-    let cleared = |cell| Cleared {
+    let cleared = |cell| CellFigures {
         cell,
         figures: figures(cell, findings),
     };
@@ -154,7 +154,7 @@ fn clear_rows(system: System, order: &Order, findings: &Findings) -> Vec<Row> {
     if let Some(baselines) = baselines(findings) {
         itemise_all(&mut all, baselines, findings);
     }
-    let row = |Cleared { cell, figures }| {
+    let row = |CellFigures { cell, figures }| {
         let key = RowKey::new(Operation::Clear, cell.mechanism, system).at_batch(cell.batch);
         Row::new(key, order.pages, figures).with_checks(checks(cell, findings))
     };
@@ -177,15 +177,15 @@ fn figures(cell: Cell, findings: &Findings) -> Result<Figures, Unavailable> {
     })
 }
 
-fn traced(run: &Reports, cell: Cell) -> Option<Traced> {
+fn traced(run: &Reports, cell: Cell) -> Option<TracedStep> {
     let mut clears = run.clears.iter();
     let clear = clears.find(|clear| clear.mark >= 0 && is_of(clear, cell))?;
-    Traced::new(clear.mark, clear.pages)
+    TracedStep::new(clear.mark, clear.pages)
 }
 
 /// Takes the cost of each cell apart. Needs all of them, because a call's cost is a difference between batches.
-fn itemise_all(all: &mut [Cleared], baselines: Baselines, findings: &Findings) {
-    let measured = |cleared: &Cleared| {
+fn itemise_all(all: &mut [CellFigures], baselines: Baselines, findings: &Findings) {
+    let measured = |cleared: &CellFigures| {
         let figures = cleared.figures.as_ref().ok()?;
         let measured = Measured {
             cost_per_page: figures.cost_per_page,
