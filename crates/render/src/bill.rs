@@ -56,8 +56,10 @@ fn shortened(bill: &Bill) -> Option<Bill> {
 
 fn shown(bill: &Bill, verdict: String, detail: Detail) -> Document {
     let mut sections = Vec::new();
-    if detail == Detail::Page {
+    if detail != Detail::Short {
         sections.push(summary::section(bill, verdict));
+    }
+    if detail == Detail::Page {
         let curves = vcpus::sections(bill);
         // Rows of many vCPUs cost many times more, which the curves show: bars on one scale would be too short to be seen.
         let length = match curves.is_empty() {

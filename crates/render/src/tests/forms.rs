@@ -214,6 +214,11 @@ fn gains_are_those_of_the_same_batch_and_those_of_batches_are_apart() {
         // 660378 pages/s of exit at batch 16, 150268 of uffd at batch 1.
         assert!(!text.contains("4.39x"), "{format}: {text}");
     }
+    let md = rendered(&bill, Format::Md);
+    assert!(
+        md.contains("\n- gain with 1 vCPU: over uffd: exit 1.90x, exit-on-missing 2.27x;"),
+        "{md}"
+    );
     let page = rendered(&bill, Format::Html);
     let head = &page[..page.find("</dl>").unwrap()];
     for fact in [
