@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_stop_is_followed_inside_one_machine() {
-        for (route, pages) in [(Route::Switch, 1 << 28), (Route::Demand, 1 << 12)] {
+        for (route, pages) in [(Route::Switch, 1 << 25), (Route::Demand, 1 << 9)] {
             let mut spec = Spec::new(route);
             (spec.pages, spec.sim.samples) = (Some(Pages(pages)), Some(1));
             let stop = Stop::new();
@@ -195,7 +195,7 @@ mod tests {
                 asks.request();
                 std::time::Instant::now()
             });
-            // Several minutes' work.
+            // Some ten seconds' work, which goes on beside the tests that follow.
             assert_eq!(bill(&spec, &stop).unwrap_err().class(), Class::Stopped);
             assert!(asked.join().unwrap().elapsed().as_secs() < 10, "{route}");
         }
