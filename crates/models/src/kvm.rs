@@ -28,7 +28,7 @@ pub use case::run;
 pub use guest_memfd::{GmemFlags, GmemId};
 pub use memslot::{Binding, Memslot, Region, SlotFlags};
 pub use processor::Processor;
-pub use stage2::{MemoryFault, Resolved};
+pub use stage2::{FaultResult, MemoryFault};
 pub use vcpu::{Exit, Vcpu};
 
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! tables of [`crate::x86`] and the real answers of [`crate::xen`].
 //!
 //! One file, one concept, under Linux's name for it. Each route has an entry that builds a machine, runs the route,
-//! checks the result, and returns the [`Walked`]: [`unmap`], [`fault`], [`switch`], [`irq`].
+//! checks the result, and returns the [`RouteRun`]: [`unmap`], [`fault`], [`switch`], [`irq`].
 //! Nothing has a cost here.
 //!
 //! Apart from it stand [`mm`], the memory of a process, and [`userfaultfd`], which watches it: what demand paging needs
@@ -22,11 +22,11 @@ pub mod mm;
 mod multicalls;
 mod pgalloc;
 mod privcmd;
+mod route_run;
 mod switch_to;
 mod tlb;
 mod unmap;
 pub mod userfaultfd;
-mod walked;
 mod zap;
 
 #[cfg(test)]
@@ -35,10 +35,10 @@ mod tests;
 pub use address_space::{AddressSpace, Entries};
 pub use errno::Errno;
 pub use fault::{SetPte, fault};
-pub use foreign_map::{ForeignMap, ForeignMapped, foreign_map};
+pub use foreign_map::{ForeignMap, ForeignMapRuns, foreign_map};
 pub use irq::{EnableEvents, Irq, irq};
 pub use kernel::Kernel;
+pub use route_run::{Comparison, RouteRun};
 pub use switch_to::{LoadTls, TLS_ENTRIES, switch};
 pub use unmap::unmap;
-pub use walked::{Checked, Walked};
 pub use zap::{GetAndClear, Zap};

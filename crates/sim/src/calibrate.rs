@@ -93,15 +93,9 @@ fn single_run(bill: &Bill, run: usize) -> Bill {
         .iter_mut()
         .filter_map(|row| row.result.as_mut().ok())
     {
-        figures.cost_per_page = cost_of(figures, run);
+        if let Some(cost) = figures.runs.get(run) {
+            figures.cost_per_page = *cost;
+        }
     }
     bill
-}
-
-fn cost_of(figures: &Figures, run: usize) -> f64 {
-    figures
-        .runs
-        .get(run)
-        .copied()
-        .unwrap_or(figures.cost_per_page)
 }

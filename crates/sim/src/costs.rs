@@ -82,14 +82,14 @@ pub(crate) fn named(asked: &str) -> Result<CostTable, CostsError> {
 }
 
 /// A table as it is written, and what messages call it.
-struct Found {
+struct TableText {
     file: String,
     text: String,
 }
 
-fn text_named(asked: &str) -> Result<Found, CostsError> {
+fn text_named(asked: &str) -> Result<TableText, CostsError> {
     if let Some(table) = BUILT_IN.iter().find(|table| table.name == asked) {
-        return Ok(Found {
+        return Ok(TableText {
             file: format!("costs/{asked}.toml"),
             text: table.text.to_owned(),
         });
@@ -106,7 +106,7 @@ fn text_named(asked: &str) -> Result<Found, CostsError> {
             },
         }
     })?;
-    Ok(Found {
+    Ok(TableText {
         file: asked.to_owned(),
         text,
     })

@@ -1,6 +1,6 @@
 //! The routes: a request made from an order, its rows, the tariff of each mechanism, and what calibrates the figures.
 //!
-//! A mechanism runs once, for real, on the simulated system ([`Walked`](pagetoll_models::linux::Walked): what was
+//! A mechanism runs once, for real, on the simulated system ([`RouteRun`](pagetoll_models::linux::RouteRun): what was
 //! crossed and done, counted and checked). Prices are attached afterwards, once for each sample of the cost table, so
 //! that a spread costs no second run. The same order, table and seed give the same bill, byte for byte.
 

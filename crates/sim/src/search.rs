@@ -104,7 +104,7 @@ const CLASSES: [Flags; 4] = [
 ];
 
 impl Explored {
-    fn add(&mut self, found: explore::Found) {
+    fn add(&mut self, found: explore::RaceResult) {
         self.beginnings += 1;
         self.states += found.states;
         self.schedules += found.schedules;

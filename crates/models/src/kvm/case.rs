@@ -13,9 +13,9 @@ use super::{
     Binding, Capabilities, Exit, GmemFlags, GmemId, Processor, Region, SlotFlags, Vcpu, Vm,
 };
 use crate::linux::Errno;
-use crate::linux::mm::{Access, Accessed, Backing, Mm, Modes, Page, Permission, Vma};
+use crate::linux::mm::{Access, AccessResult, Backing, Mm, Modes, Page, Permission, Vma};
 use crate::linux::userfaultfd::{
-    Features, Fill, Opened, Poll, Protect, Range, Source, ThreadId, UffdId,
+    Features, Fill, OpenFlags, Poll, Protect, Range, Source, ThreadId, UffdId,
 };
 
 /// The memory of the guest's own program.
@@ -40,7 +40,7 @@ pub fn run(case: &Case, processor: Processor) -> Vec<StepAnswer> {
 
 /// State of an actor.
 #[derive(Clone, Debug)]
-enum Doing {
+enum ActorState {
     /// The thread sleeps in the middle of this access.
     Asleep(Hva, Access),
     /// The vCPU sleeps; its access is in the vCPU.
@@ -56,7 +56,7 @@ struct Runner<'c> {
     userfaultfds: BTreeMap<usize, UffdId>,
     gmems: BTreeMap<usize, GmemId>,
     vcpus: BTreeMap<Actor, Vcpu>,
-    doing: BTreeMap<Actor, Doing>,
+    doing: BTreeMap<Actor, ActorState>,
 }
 
 impl<'c> Runner<'c> {
@@ -128,7 +128,7 @@ impl<'c> Runner<'c> {
     fn step(&mut self, step: &Step) -> StepAnswer {
         let answer = match step.call {
             Call::Userfaultfd(uffd, UserfaultfdCall::Open { flags }) => {
-                let opened = Opened {
+                let opened = OpenFlags {
                     nonblocking: flags & O_NONBLOCK != 0,
                     user_mode_only: flags & UFFD_USER_MODE_ONLY != 0,
                 };
@@ -240,11 +240,11 @@ impl<'c> Runner<'c> {
         for thread in woken {
             let actor = actor_of(thread);
             match self.doing.get(&actor) {
-                Some(Doing::Asleep(at, access)) => {
+                Some(ActorState::Asleep(at, access)) => {
                     let (at, access) = (*at, *access);
                     self.access(actor, at, access);
                 }
-                Some(Doing::VcpuAsleep) => self.enter(actor, 0),
+                Some(ActorState::VcpuAsleep) => self.enter(actor, 0),
                 _ => {}
             }
         }
@@ -331,16 +331,16 @@ impl<'c> Runner<'c> {
         }
         match self.doing.get(&actor) {
             None => Answer::Idle,
-            Some(Doing::Finished(answer)) => answer.clone(),
+            Some(ActorState::Finished(answer)) => answer.clone(),
             Some(_) => Answer::Sleeps,
         }
     }
 
     fn access(&mut self, actor: Actor, at: Hva, access: Access) {
         let doing = match self.mm.access(thread_of(actor), at, access) {
-            Accessed::Done(word) => Doing::Finished(Answer::Word(word)),
-            Accessed::Error => Doing::Finished(refused(Errno::Fault)),
-            Accessed::Sleeps => Doing::Asleep(at, access),
+            AccessResult::Done(word) => ActorState::Finished(Answer::Word(word)),
+            AccessResult::Error => ActorState::Finished(refused(Errno::Fault)),
+            AccessResult::Sleeps => ActorState::Asleep(at, access),
         };
         self.doing.insert(actor, doing);
     }
@@ -352,13 +352,15 @@ impl<'c> Runner<'c> {
         let bytes = 8;
         let doing = match vcpu.run(&mut self.vm, &mut self.mm, data) {
             None => return,
-            Some(Exit::Sleeps) => Doing::VcpuAsleep,
-            Some(Exit::Done(word)) => Doing::Finished(Answer::Word(word)),
-            Some(Exit::MmioRead(gpa)) => Doing::Finished(Answer::MmioRead(gpa.0, bytes)),
-            Some(Exit::MmioWrite(gpa, word)) => Doing::Finished(Answer::MmioWrite(gpa.0, word)),
-            Some(Exit::Error) => Doing::Finished(Answer::RunFailed),
+            Some(Exit::Sleeps) => ActorState::VcpuAsleep,
+            Some(Exit::Done(word)) => ActorState::Finished(Answer::Word(word)),
+            Some(Exit::MmioRead(gpa)) => ActorState::Finished(Answer::MmioRead(gpa.0, bytes)),
+            Some(Exit::MmioWrite(gpa, word)) => {
+                ActorState::Finished(Answer::MmioWrite(gpa.0, word))
+            }
+            Some(Exit::Error) => ActorState::Finished(Answer::RunFailed),
             Some(Exit::MemoryFault(fault)) => {
-                Doing::Finished(Answer::MemoryFault(fault.gpa.0, fault.size, fault.flags))
+                ActorState::Finished(Answer::MemoryFault(fault.gpa.0, fault.size, fault.flags))
             }
         };
         self.doing.insert(actor, doing);

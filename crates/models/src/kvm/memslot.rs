@@ -121,7 +121,9 @@ impl Vm {
     fn check(&self, region: Region, binding: Option<Binding>) -> Result<(), Errno> {
         let Region { flags, .. } = region;
         let gmem = flags.contains(SlotFlags::GUEST_MEMFD);
-        if !self.valid_flags(gmem).contains(flags) || self.excludes(flags) {
+        // The series' rule: a guest that may not write would exit for ever.
+        let exits_for_ever = flags.contains(SlotFlags::EXIT_ON_MISSING | SlotFlags::READONLY);
+        if !self.valid_flags(gmem).contains(flags) || exits_for_ever {
             return Err(Errno::Inval);
         }
         let (gpa, size, hva) = (
@@ -167,11 +169,6 @@ impl Vm {
             false => SlotFlags::LOG_DIRTY_PAGES | SlotFlags::READONLY,
         };
         missing | rest
-    }
-
-    /// The series' rule: who may not write would exit for ever.
-    fn excludes(&self, flags: SlotFlags) -> bool {
-        flags.contains(SlotFlags::EXIT_ON_MISSING | SlotFlags::READONLY)
     }
 
     fn change(

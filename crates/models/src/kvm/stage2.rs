@@ -13,7 +13,7 @@
 use pagetoll_units::{Gfn, Gpa, Hva};
 
 use super::{GmemId, Memslot, SlotFlags, Vm};
-use crate::linux::mm::{Access, Accessed, Mapped, Mm, PAGE_SIZE, Pte};
+use crate::linux::mm::{Access, AccessResult, Mm, PAGE_SIZE, Pte, PteTarget};
 use crate::linux::userfaultfd::ThreadId;
 
 /// `kvm_run.memory_fault`.
@@ -56,7 +56,7 @@ pub(super) struct Translation {
 
 /// Result of a stage-2 fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resolved {
+pub enum FaultResult {
     /// Stage 2 leads to a page.
     Mapped,
     /// No memslot: the access is emulated, by user space since no device in the kernel claims it.
@@ -77,20 +77,20 @@ impl Vm {
         thread: ThreadId,
         gpa: Gpa,
         access: Access,
-    ) -> Resolved {
+    ) -> FaultResult {
         let gfn = gpa.gfn();
         if self.is_mapped(mm, gfn, access) {
-            return Resolved::Mapped;
+            return FaultResult::Mapped;
         }
         let Some((_, slot)) = self.slot(gfn) else {
-            return Resolved::Mmio;
+            return FaultResult::Mmio;
         };
         let slot = slot.clone();
         if let Some((gmem, first)) = self.gmem_only(&slot) {
             return self.take_from_gmem(gfn, gmem, first + gfn.0 - slot.base_gfn.0);
         }
         if access.is_write() && slot.flags.contains(SlotFlags::READONLY) {
-            return Resolved::Mmio;
+            return FaultResult::Mmio;
         }
         match slot.flags.contains(SlotFlags::EXIT_ON_MISSING) {
             true => self.on_missing(mm, gfn, &slot, access),
@@ -108,9 +108,9 @@ impl Vm {
         })
     }
 
-    fn take_from_gmem(&mut self, gfn: Gfn, gmem: GmemId, index: u64) -> Resolved {
+    fn take_from_gmem(&mut self, gfn: Gfn, gmem: GmemId, index: u64) -> FaultResult {
         if self.gmem_page(gmem, index).is_none() {
-            return Resolved::MemoryFault(MemoryFault {
+            return FaultResult::MemoryFault(MemoryFault {
                 gpa: gfn.gpa(),
                 size: PAGE_SIZE,
                 flags: 0,
@@ -122,7 +122,7 @@ impl Vm {
             serial: 0,
         };
         self.stage2.insert(gfn.0, entry);
-        Resolved::Mapped
+        FaultResult::Mapped
     }
 
     fn take_from_process(
@@ -132,12 +132,12 @@ impl Vm {
         gfn: Gfn,
         slot: &Memslot,
         access: Access,
-    ) -> Resolved {
+    ) -> FaultResult {
         let hva = slot.hva(gfn);
         match mm.fault_in_or_sleep(thread, hva, access) {
-            Accessed::Sleeps => Resolved::Sleeps,
-            Accessed::Error => self.refused(gfn, access),
-            Accessed::Done(_) => match mm.pte(hva).copied() {
+            AccessResult::Sleeps => FaultResult::Sleeps,
+            AccessResult::Error => self.refused(gfn, access),
+            AccessResult::Done(_) => match mm.pte(hva).copied() {
                 Some(pte) => self.map(gfn, slot, pte, access),
                 None => self.refused(gfn, access),
             },
@@ -146,10 +146,10 @@ impl Vm {
 
     /// Takes the page only if the process could write to it as it is: neither a missing page, nor one that is
     /// protected, nor the page of zeroes (`get_user_page_fast_only` with `FOLL_WRITE`, for reads, too).
-    fn on_missing(&mut self, mm: &Mm, gfn: Gfn, slot: &Memslot, access: Access) -> Resolved {
+    fn on_missing(&mut self, mm: &Mm, gfn: Gfn, slot: &Memslot, access: Access) -> FaultResult {
         let hva = slot.hva(gfn);
         match mm.pte(hva).copied() {
-            Some(pte) if pte.writable && pte.mapped != Mapped::Zero => {
+            Some(pte) if pte.writable && pte.mapped != PteTarget::Zero => {
                 self.map(gfn, slot, pte, access)
             }
             _ => self.refused(gfn, access),
@@ -157,11 +157,11 @@ impl Vm {
     }
 
     /// `EFAULT`, which the exit-on-missing series gives an address.
-    fn refused(&self, gfn: Gfn, access: Access) -> Resolved {
+    fn refused(&self, gfn: Gfn, access: Access) -> FaultResult {
         if !self.capabilities.exit_on_missing {
-            return Resolved::Error;
+            return FaultResult::Error;
         }
-        Resolved::MemoryFault(MemoryFault {
+        FaultResult::MemoryFault(MemoryFault {
             gpa: gfn.gpa(),
             size: PAGE_SIZE,
             flags: match access {
@@ -173,7 +173,7 @@ impl Vm {
 
     /// A page that could be written to is mapped so, and counts as dirty, even if it was only read, where the processor's
     /// KVM logs such reads.
-    fn map(&mut self, gfn: Gfn, slot: &Memslot, pte: Pte, access: Access) -> Resolved {
+    fn map(&mut self, gfn: Gfn, slot: &Memslot, pte: Pte, access: Access) -> FaultResult {
         let as_logged = !slot.flags.contains(SlotFlags::LOG_DIRTY_PAGES)
             || access.is_write()
             || self.capabilities.processor.logs_reads();
@@ -187,7 +187,7 @@ impl Vm {
         if writable {
             self.mark_dirty(gfn);
         }
-        Resolved::Mapped
+        FaultResult::Mapped
     }
 
     /// Reads or writes through an entry that allows it.

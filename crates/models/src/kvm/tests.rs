@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::{Capabilities, Exit, Processor, Region, SlotFlags, Vcpu, Vm, run};
 use crate::linux::Errno;
 use crate::linux::mm::{Access, Backing, Mm, Modes, PAGE_SIZE, Permission, Vma};
-use crate::linux::userfaultfd::{Features, Opened, Range, ThreadId};
+use crate::linux::userfaultfd::{Features, OpenFlags, Range, ThreadId};
 
 #[test]
 fn the_model_answers_as_the_real_kernel_did() {
@@ -124,7 +124,7 @@ fn a_vcpu_that_sleeps_goes_on_when_its_page_is_there() {
         permission: Permission::ReadWrite,
         registration: None,
     });
-    let uffd = mm.userfaultfd(Opened::default());
+    let uffd = mm.userfaultfd(OpenFlags::default());
     mm.uffdio_api(uffd, 0xaa, Features::default()).unwrap();
     let range = Range {
         start: Hva(HVA),

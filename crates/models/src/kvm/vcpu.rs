@@ -4,7 +4,7 @@
 
 use pagetoll_units::Gpa;
 
-use super::{MemoryFault, Resolved, Vm};
+use super::{FaultResult, MemoryFault, Vm};
 use crate::linux::mm::{Access, Mm};
 use crate::linux::userfaultfd::ThreadId;
 
@@ -63,20 +63,20 @@ impl Vcpu {
             }));
         }
         Some(match vm.resolve(mm, self.thread, gpa, access) {
-            Resolved::Mapped => {
+            FaultResult::Mapped => {
                 self.next = None;
                 vm.touch(mm, gpa, access).map_or(Exit::Error, Exit::Done)
             }
-            Resolved::Mmio => {
+            FaultResult::Mmio => {
                 self.asked = true;
                 match access {
                     Access::Read => Exit::MmioRead(gpa),
                     Access::Write(word) => Exit::MmioWrite(gpa, word),
                 }
             }
-            Resolved::Error => Exit::Error,
-            Resolved::MemoryFault(fault) => Exit::MemoryFault(fault),
-            Resolved::Sleeps => Exit::Sleeps,
+            FaultResult::Error => Exit::Error,
+            FaultResult::MemoryFault(fault) => Exit::MemoryFault(fault),
+            FaultResult::Sleeps => Exit::Sleeps,
         })
     }
 }

@@ -9,8 +9,8 @@ use pagetoll_units::{MachineAddress, Pages, VirtualAddress};
 
 use super::address_space::{AddressSpace, Entries};
 use super::kernel::Kernel;
-use super::unmap::{Mapped, layout, within_reach};
-use super::walked::{Checked, Walked};
+use super::route_run::{Comparison, RouteRun};
+use super::unmap::{UserPages, layout, within_reach};
 use crate::Error;
 use crate::x86::PageTableEntry;
 use crate::xen::{Width, Write};
@@ -30,11 +30,11 @@ pub enum SetPte {
 ///
 /// # Errors
 /// Too many pages.
-pub fn fault(pages: Pages, mechanism: SetPte, width: Width) -> Result<Walked, Error> {
+pub fn fault(pages: Pages, mechanism: SetPte, width: Width) -> Result<RouteRun, Error> {
     within_reach(pages)?;
     let mut kernel = Kernel::boot(layout(pages, width))?;
     let space = AddressSpace::new(pages.get());
-    let mapped = Mapped {
+    let mapped = UserPages {
         first: kernel.xen.allocate_row(pages),
         width,
     };
@@ -46,13 +46,13 @@ pub fn fault(pages: Pages, mechanism: SetPte, width: Width) -> Result<Walked, Er
         kernel.set_entry(place, wanted, mechanism)?;
     }
     let tolls = kernel.tolls() - before;
-    let mut checked = Checked::default();
+    let mut checked = Comparison::default();
     for (place, address) in tables.into_iter().flat_map(Entries::each) {
         let expected = mapped.entry(address.page() - space.start.page());
         checked.items += 1;
         checked.wrong_value += u64::from(kernel.xen.entry_at(place) != expected);
     }
-    Ok(Walked {
+    Ok(RouteRun {
         items: pages.get(),
         tolls,
         checked,

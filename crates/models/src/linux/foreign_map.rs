@@ -11,8 +11,8 @@ use pagetoll_units::{Mfn, Pages, VirtualAddress};
 use super::address_space::{AddressSpace, TABLE_SPAN};
 use super::kernel::Kernel;
 use super::privcmd::READ_ONLY_SPECIAL;
+use super::route_run::{Comparison, RouteRun};
 use super::unmap::within_reach;
-use super::walked::{Checked, Walked};
 use super::zap::{GetAndClear, Zap, batch_size};
 use crate::Error;
 use crate::x86::{ENTRIES, Flags, PageTableEntry};
@@ -34,11 +34,11 @@ pub struct ForeignMap {
 
 /// Tolls and checks of both halves of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ForeignMapped {
+pub struct ForeignMapRuns {
     /// Mapping.
-    pub map: Walked,
+    pub map: RouteRun,
     /// Unmapping, with tables and flushes.
-    pub unmap: Walked,
+    pub unmap: RouteRun,
     /// Mappings that were made, and unmapped.
     pub mappings: u64,
 }
@@ -47,7 +47,7 @@ pub struct ForeignMapped {
 ///
 /// # Errors
 /// Too many pages, a batch that is none, or a mechanism of 32-bit kernels.
-pub fn foreign_map(asked: ForeignMap) -> Result<ForeignMapped, Error> {
+pub fn foreign_map(asked: ForeignMap) -> Result<ForeignMapRuns, Error> {
     within_reach(asked.pages)?;
     within_reach(asked.batch)?;
     batch_size(asked.zap.batch)?;
@@ -61,7 +61,7 @@ pub fn foreign_map(asked: ForeignMap) -> Result<ForeignMapped, Error> {
     let map = program.map(&mut kernel)?;
     let mut unmap = program.unmap(&mut kernel)?;
     unmap.checked.wrong_counts = wrong_counts(&kernel, &domu);
-    Ok(ForeignMapped {
+    Ok(ForeignMapRuns {
         map,
         unmap,
         mappings: asked.pages.get().div_ceil(asked.batch.get()),
@@ -114,24 +114,24 @@ impl Program {
         }
     }
 
-    fn map(&self, kernel: &mut Kernel) -> Result<Walked, Error> {
+    fn map(&self, kernel: &mut Kernel) -> Result<RouteRun, Error> {
         let before = kernel.tolls();
-        let mut checked = Checked::default();
+        let mut checked = Comparison::default();
         for gfns in self.batches() {
             checked.items += gfns.end - gfns.start;
             let start = Self::space(&gfns).start;
             checked.wrong_value += kernel.mmap_batch(start, DOMAIN, gfns)?;
         }
-        Ok(Walked {
+        Ok(RouteRun {
             items: self.asked.pages.get(),
             tolls: kernel.tolls() - before,
             checked,
         })
     }
 
-    fn unmap(&self, kernel: &mut Kernel) -> Result<Walked, Error> {
+    fn unmap(&self, kernel: &mut Kernel) -> Result<RouteRun, Error> {
         let before = kernel.tolls();
-        let mut checked = Checked::default();
+        let mut checked = Comparison::default();
         for gfns in self.batches() {
             let space = Self::space(&gfns);
             let mut gfn = gfns.start;
@@ -142,7 +142,7 @@ impl Program {
             self.free_tables(kernel, &gfns)?;
             kernel.flush_tlb_range(space)?;
         }
-        Ok(Walked {
+        Ok(RouteRun {
             items: self.asked.pages.get(),
             tolls: kernel.tolls() - before,
             checked,
@@ -176,7 +176,7 @@ impl Program {
 mod tests {
     use super::*;
 
-    fn mapped(pages: u64, batch: u64, mechanism: GetAndClear, zap: u32) -> ForeignMapped {
+    fn mapped(pages: u64, batch: u64, mechanism: GetAndClear, zap: u32) -> ForeignMapRuns {
         let mapped = foreign_map(ForeignMap {
             pages: Pages(pages),
             batch: Pages(batch),

@@ -5,7 +5,7 @@
 use std::num::NonZeroU64;
 
 use super::kernel::Kernel;
-use super::walked::{Checked, Walked};
+use super::route_run::{Comparison, RouteRun};
 use crate::Error;
 use crate::xen::{Layout, Port};
 
@@ -31,12 +31,12 @@ pub struct Irq {
 ///
 /// # Errors
 /// Xen refuses what a kernel boots with, which would be a mistake in this crate.
-pub fn irq(enables: u64, asked: Irq) -> Result<Walked, Error> {
+pub fn irq(enables: u64, asked: Irq) -> Result<RouteRun, Error> {
     let mut kernel = Kernel::boot(Layout::default())?;
     let ports = [5, 64, 4095].map(Port::new);
     let before = kernel.tolls();
     let mut sent = 0u64;
-    let mut checked = Checked::default();
+    let mut checked = Comparison::default();
     for (number, port) in (1..=enables).zip(ports.into_iter().flatten().cycle()) {
         kernel.irq_disable();
         if asked.pending_every.is_some_and(|every| number % every == 0) {
@@ -48,7 +48,7 @@ pub fn irq(enables: u64, asked: Irq) -> Result<Walked, Error> {
         checked.items += 1;
         checked.lost_events += u64::from(handled != sent);
     }
-    Ok(Walked {
+    Ok(RouteRun {
         items: enables,
         tolls: kernel.tolls() - before,
         checked,
@@ -86,17 +86,13 @@ impl Kernel {
     pub(super) fn take_upcalls(&mut self) {
         while self.xen.take_upcall(self.vcpu) {
             while self.xen.vcpu_info(self.vcpu).upcall_pending {
-                self.handle_events();
+                for word in self.xen.vcpu_info(self.vcpu).take_selected() {
+                    for port in self.xen.shared_info().take_active(word) {
+                        *self.handled.entry(port).or_default() += 1;
+                    }
+                }
             }
             let _ = self.xen.iret(self.vcpu);
-        }
-    }
-
-    fn handle_events(&mut self) {
-        for word in self.xen.vcpu_info(self.vcpu).take_selected() {
-            for port in self.xen.shared_info().take_active(word) {
-                *self.handled.entry(port).or_default() += 1;
-            }
         }
     }
 }
@@ -105,7 +101,7 @@ impl Kernel {
 mod tests {
     use super::*;
 
-    fn walked(mechanism: EnableEvents, every: u64) -> Walked {
+    fn walked(mechanism: EnableEvents, every: u64) -> RouteRun {
         let pending_every = NonZeroU64::new(every);
         irq(
             12,

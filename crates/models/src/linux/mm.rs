@@ -15,9 +15,9 @@ mod fault;
 mod page;
 mod vma;
 
-pub use access::{Access, Accessed};
-pub use fault::{Faulted, Reason};
-pub use page::{Mapped, Page, PageCache, Pte};
+pub use access::{Access, AccessResult};
+pub use fault::{FaultError, Reason};
+pub use page::{Page, PageCache, Pte, PteTarget};
 pub use vma::{Backing, FileId, Modes, Permission, Registration, Vma};
 
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ impl Mm {
     /// Puts a page into anonymous memory, as its owner did before it was registered with a userfaultfd.
     pub fn populate(&mut self, at: Hva, page: Page) {
         if let Some(vma) = self.vma(at) {
-            let pte = Pte::new(vma, Mapped::Private(page));
+            let pte = Pte::new(vma, PteTarget::Private(page));
             self.set_pte(at, pte);
         }
     }
@@ -189,10 +189,10 @@ impl Mm {
 
     fn page(&self, pte: &Pte) -> Option<Page> {
         match pte.mapped {
-            Mapped::Nothing => None,
-            Mapped::Zero => Some(Page::ZERO),
-            Mapped::Private(page) => Some(page),
-            Mapped::Shared(file, index) => self.files.get(file.0)?.page(index),
+            PteTarget::Nothing => None,
+            PteTarget::Zero => Some(Page::ZERO),
+            PteTarget::Private(page) => Some(page),
+            PteTarget::Shared(file, index) => self.files.get(file.0)?.page(index),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::xen::Tolls;
 
 /// Comparisons of every item with the known answer. All counts but `items` are failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct Comparison {
     /// Items that were compared.
     pub items: u64,
     /// Entries that were returned with another frame.
@@ -25,7 +25,7 @@ pub struct Checked {
     pub lost_events: u64,
 }
 
-impl Checked {
+impl Comparison {
     /// Number of failures.
     #[must_use]
     pub const fn failed(&self) -> u64 {
@@ -42,11 +42,11 @@ impl Checked {
 
 /// The run of a route by one mechanism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Walked {
+pub struct RouteRun {
     /// Number of pages, switches or enables.
     pub items: u64,
     /// Tolls of the run, without its preparation.
     pub tolls: Tolls,
     /// Comparisons with the known answer.
-    pub checked: Checked,
+    pub checked: Comparison,
 }

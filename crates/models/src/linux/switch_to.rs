@@ -4,7 +4,7 @@
 //! Only the descriptors: stacks, base pointers and the FPU are no part of the route.
 
 use super::kernel::Kernel;
-use super::walked::{Checked, Walked};
+use super::route_run::{Comparison, RouteRun};
 use crate::Error;
 use crate::xen::{Descriptor, Layout};
 
@@ -28,7 +28,7 @@ pub enum LoadTls {
 ///
 /// # Errors
 /// More descriptors than a task has.
-pub fn switch(switches: u64, mechanism: LoadTls, changed: usize) -> Result<Walked, Error> {
+pub fn switch(switches: u64, mechanism: LoadTls, changed: usize) -> Result<RouteRun, Error> {
     if changed > TLS_ENTRIES {
         return Err(Error::TooManyDescriptors { changed });
     }
@@ -37,14 +37,14 @@ pub fn switch(switches: u64, mechanism: LoadTls, changed: usize) -> Result<Walke
     kernel.load_tls(tasks[1], LoadTls::Always)?;
     kernel.load_tls(tasks[0], LoadTls::IfChanged)?;
     let before = kernel.tolls();
-    let mut checked = Checked::default();
+    let mut checked = Comparison::default();
     for number in 0..switches {
         let next = tasks[usize::from(number % 2 == 0)];
         kernel.load_tls(next, mechanism)?;
         checked.items += 1;
         checked.wrong_value += u64::from(kernel.tls() != next);
     }
-    Ok(Walked {
+    Ok(RouteRun {
         items: switches,
         tolls: kernel.tolls() - before,
         checked,

@@ -6,7 +6,7 @@ use super::*;
 use crate::Error;
 use crate::xen::{Tolls, Width};
 
-fn unmapped(pages: u64, mechanism: GetAndClear, batch: u32) -> Walked {
+fn unmapped(pages: u64, mechanism: GetAndClear, batch: u32) -> RouteRun {
     let width = mechanism.width();
     let walked = unmap(Pages(pages), Zap { mechanism, batch }, width).unwrap();
     assert_eq!(walked.items, pages);
@@ -102,7 +102,7 @@ fn invalid_sizes_are_rejected() {
         mechanism: GetAndClear::PreserveAd,
         batch,
     };
-    let refusal = |ended: Result<Walked, Error>| ended.unwrap_err().to_string();
+    let refusal = |ended: Result<RouteRun, Error>| ended.unwrap_err().to_string();
     let unmap = |pages, zap| unmap(pages, zap, Width::Bits64);
     assert!(refusal(unmap(Pages(0), zap(1))).contains("0 pages: expected 1 to"));
     assert!(refusal(unmap(Pages(1 << 40), zap(1))).contains("expected 1 to"));

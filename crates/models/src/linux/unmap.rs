@@ -7,7 +7,7 @@ use pagetoll_units::{Mfn, Pages};
 
 use super::address_space::AddressSpace;
 use super::kernel::Kernel;
-use super::walked::{Checked, Walked};
+use super::route_run::{Comparison, RouteRun};
 use super::zap::{Zap, batch_size};
 use crate::Error;
 use crate::x86::{ENTRIES, Flags, PageTableEntry};
@@ -31,12 +31,12 @@ const MOST: Pages = Pages(1 << 29);
 
 /// Pages mapped by the entries that a program would have, in the order of their frames.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mapped {
+pub(super) struct UserPages {
     pub(super) first: Mfn,
     pub(super) width: Width,
 }
 
-impl Mapped {
+impl UserPages {
     /// Entry that the guest stores.
     pub(super) fn wanted(self, page: u64) -> PageTableEntry {
         let class = usize::try_from(page % 4).unwrap_or(0);
@@ -56,16 +56,16 @@ impl Mapped {
 ///
 /// # Errors
 /// Too many pages, or a batch that is none.
-pub fn unmap(pages: Pages, zap: Zap, width: Width) -> Result<Walked, Error> {
+pub fn unmap(pages: Pages, zap: Zap, width: Width) -> Result<RouteRun, Error> {
     within_reach(pages)?;
     batch_size(zap.batch)?;
     let mut kernel = Kernel::boot(layout(pages, width))?;
     let space = AddressSpace::new(pages.get());
     let first = kernel.xen.allocate_row(pages);
-    let mapped = Mapped { first, width };
+    let mapped = UserPages { first, width };
     kernel.map(space, |page| mapped.wanted(page))?;
     let before = kernel.tolls();
-    let mut checked = Checked::default();
+    let mut checked = Comparison::default();
     kernel.zap_page_range(space, zap, |address, old| {
         let page = address.page() - space.start.page();
         checked.compare(mapped.entry(page), old);
@@ -73,7 +73,7 @@ pub fn unmap(pages: Pages, zap: Zap, width: Width) -> Result<Walked, Error> {
     let tolls = kernel.tolls() - before;
     checked.not_none = kernel.left_behind(space)?;
     checked.wrong_counts = kernel.wrong_counts(first, pages);
-    Ok(Walked {
+    Ok(RouteRun {
         items: pages.get(),
         tolls,
         checked,
@@ -101,7 +101,7 @@ pub(super) fn layout(pages: Pages, width: Width) -> Layout {
     }
 }
 
-impl Checked {
+impl Comparison {
     pub(super) fn compare(&mut self, expected: PageTableEntry, returned: PageTableEntry) {
         self.items += 1;
         if expected == returned {

@@ -24,8 +24,8 @@ mod writeprotect;
 #[cfg(test)]
 mod tests;
 
-pub use api::{Features, Opened, Poll, Received};
-pub use fill::{Fill, Filled, Source};
+pub use api::{Features, Message, OpenFlags, Poll};
+pub use fill::{Fill, FillResult, Source};
 pub use queues::{Fault, Queues, ThreadId};
 pub use register::Ioctls;
 pub use writeprotect::Protect;
@@ -39,7 +39,7 @@ pub struct UffdId(pub(in crate::linux) usize);
 /// A userfaultfd: `struct userfaultfd_ctx`.
 #[derive(Clone, Debug)]
 pub struct Userfaultfd {
-    pub(in crate::linux) opened: Opened,
+    pub(in crate::linux) opened: OpenFlags,
     /// Features that were agreed on; `None` before `UFFDIO_API`.
     pub(in crate::linux) features: Option<Features>,
     pub(in crate::linux) released: bool,

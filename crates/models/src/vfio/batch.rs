@@ -8,7 +8,7 @@ pub(super) const CAPACITY: u64 = PAGE / 8;
 
 /// Pages that are looked for.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct PageRequest {
     pub(super) vaddr: u64,
     pub(super) pages: u64,
     pub(super) write: bool,
@@ -50,7 +50,7 @@ impl Batch {
     /// [`Errno::Fault`] when nothing is at the address.
     pub(super) fn fill(
         &mut self,
-        wanted: Wanted,
+        wanted: PageRequest,
         mechanism: Mechanism,
         process: &Process,
         frames: &mut Frames,

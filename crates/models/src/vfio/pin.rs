@@ -5,7 +5,7 @@
 //! which it need not be. *per-folio* is the change as reviewed, in Linux 6.18: the pages of the batch that are
 //! contiguous, one by default, and unpinned by folio. *range* goes beyond the batch: whole folios, found by their leaf entry, without page pointers.
 
-use super::batch::{Batch, Wanted};
+use super::batch::{Batch, PageRequest};
 use super::process::Process;
 use super::{Dma, Errno, Frames, PAGE, Tolls};
 
@@ -96,7 +96,7 @@ impl Pinner<'_> {
         while run.pinned < npage {
             let at = run.pinned * PAGE;
             if self.batch.size() == 0 {
-                let wanted = Wanted {
+                let wanted = PageRequest {
                     vaddr: vaddr + at,
                     pages: npage - run.pinned,
                     write: dma.access.write,

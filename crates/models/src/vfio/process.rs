@@ -21,7 +21,7 @@ pub struct Leaf {
 
 /// Result of `pin_user_pages_remote`, or for a `pfnmap` of `follow_fault_pfn`, at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct PageRun {
     /// The frame.
     pub(super) pfn: u64,
     /// Pages from there to the end of the entry.
@@ -51,14 +51,14 @@ impl Process {
     ///
     /// # Errors
     /// [`Errno::Fault`] where no memory is, or where the process may not write although `write` is asked for.
-    pub(super) fn find(&self, vaddr: u64, write: bool) -> Result<Found, Errno> {
+    pub(super) fn find(&self, vaddr: u64, write: bool) -> Result<PageRun, Errno> {
         let page = vaddr / PAGE;
         let (first, leaf) = self.leaves.range(..=page).next_back().ok_or(Errno::Fault)?;
         let inside = page - first;
         if inside >= leaf.pages || (write && !leaf.writable) {
             return Err(Errno::Fault);
         }
-        Ok(Found {
+        Ok(PageRun {
             pfn: leaf.pfn + inside,
             rest: leaf.pages - inside,
             is_large: leaf.pages > 1,

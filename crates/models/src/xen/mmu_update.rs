@@ -1,7 +1,7 @@
 //! The hypercall `mmu_update`: an array of entries to be written. Source: xen/arch/x86/mm.c, `do_mmu_update`, and
 //! xen/include/public/xen.h, 4.17.
 
-use pagetoll_units::{MachineAddress, Mfn};
+use pagetoll_units::MachineAddress;
 
 use super::domain::{DomainId, ForeignDomain, VcpuId};
 use super::errno::Errno;
@@ -232,16 +232,14 @@ impl Xen {
                 Ok(())
             }
             Some(PageType::SegmentDescriptors) => Err(Errno::Einval),
-            Some(PageType::None) | None => self.write_unused(mfn, asked),
+            // A frame without a use is made writable for the moment.
+            Some(PageType::None) | None => {
+                self.get_page_type(mfn, PageType::Writable)?;
+                self.memory.write(asked.place, asked.wanted.0);
+                self.put_page_type(mfn, None);
+                Ok(())
+            }
         }
-    }
-
-    /// A frame without a use is made writable for the moment.
-    fn write_unused(&mut self, mfn: Mfn, asked: Replacement) -> Result<(), Errno> {
-        self.get_page_type(mfn, PageType::Writable)?;
-        self.memory.write(asked.place, asked.wanted.0);
-        self.put_page_type(mfn, None);
-        Ok(())
     }
 
     fn machphys_update(&mut self, request: MmuUpdate, owners: Owners) -> Result<(), Errno> {

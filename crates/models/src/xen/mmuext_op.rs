@@ -150,7 +150,9 @@ impl Xen {
         match op.command {
             Command::PinTable(level) => self.pin(mfn, level, caller.pages),
             Command::UnpinTable => self.unpin(mfn, caller.pages),
-            Command::ClearPage => self.clear_page(mfn, caller.pages),
+            Command::ClearPage => {
+                self.with_writable(mfn, caller.pages, |xen| xen.memory.clear(mfn))
+            }
             Command::CopyPage => self.copy_page(mfn, op.second, caller.pages),
             Command::Withdrawn => Err(Errno::Eopnotsupp),
             Command::Unknown => Err(Errno::Enosys),
@@ -225,10 +227,6 @@ impl Xen {
             self.frames.put_page(old);
         }
         Ok(())
-    }
-
-    fn clear_page(&mut self, mfn: Mfn, owner: DomainId) -> Result<(), Errno> {
-        self.with_writable(mfn, owner, |xen| xen.memory.clear(mfn))
     }
 
     fn copy_page(&mut self, to: Mfn, from: Argument, owner: DomainId) -> Result<(), Errno> {

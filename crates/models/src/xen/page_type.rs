@@ -24,7 +24,7 @@ pub(super) fn is_guest_slot(level: Level, slot: usize) -> bool {
 
 /// Result of taking a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
+enum TypeUse {
     /// Another use excludes it.
     Refused,
     /// The frame was checked for that use before.
@@ -37,16 +37,16 @@ enum Taken {
 
 impl Frame {
     /// Takes a use, and returns the owner of the frame.
-    fn take_type(&mut self, wanted: PageType) -> (Option<DomainId>, Taken) {
+    fn take_type(&mut self, wanted: PageType) -> (Option<DomainId>, TypeUse) {
         let taken = match (self.page_type == wanted, self.validated) {
-            (true, true) => Taken::Valid,
-            _ if self.type_count > 0 => return (self.owner, Taken::Refused),
-            (true, false) => Taken::Again,
-            (false, _) => Taken::Anew,
+            (true, true) => TypeUse::Valid,
+            _ if self.type_count > 0 => return (self.owner, TypeUse::Refused),
+            (true, false) => TypeUse::Again,
+            (false, _) => TypeUse::Anew,
         };
         self.page_type = wanted;
         self.type_count += 1;
-        self.validated = taken == Taken::Valid || wanted == PageType::Writable;
+        self.validated = taken == TypeUse::Valid || wanted == PageType::Writable;
         (self.owner, taken)
     }
 }
@@ -59,13 +59,13 @@ impl Xen {
     pub(super) fn get_page_type(&mut self, mfn: Mfn, wanted: PageType) -> Result<(), Errno> {
         let taken = self.frames.update(mfn, |frame| frame.take_type(wanted));
         let (owner, taken) = taken.ok_or(Errno::Einval)?;
-        if taken == Taken::Anew {
+        if taken == TypeUse::Anew {
             self.flush_for_type_change(owner);
         }
         match (taken, wanted) {
-            (Taken::Refused, _) => Err(Errno::Einval),
-            (Taken::Valid, _) | (_, PageType::Writable | PageType::None) => Ok(()),
-            (Taken::Anew | Taken::Again, _) => self.validate(mfn, wanted),
+            (TypeUse::Refused, _) => Err(Errno::Einval),
+            (TypeUse::Valid, _) | (_, PageType::Writable | PageType::None) => Ok(()),
+            (TypeUse::Anew | TypeUse::Again, _) => self.validate(mfn, wanted),
         }
     }
 

@@ -119,6 +119,7 @@ impl Xen {
         if !operand.is_aligned(place.0) {
             return None;
         }
+        let is_upper_half = self.width == Width::Pae32 && operand.bytes == 4 && place.0 & 4 != 0;
         loop {
             let word = self.memory.read(place);
             let found = operand.extract(word, place.offset());
@@ -126,7 +127,7 @@ impl Xen {
                 return Some(found);
             };
             let store = match write {
-                Write::Move(_) if self.is_upper_half(operand, place) => Store::PlainUpperHalf,
+                Write::Move(_) if is_upper_half => Store::PlainUpperHalf,
                 Write::Move(_) => Store::Plain,
                 // The emulator writes nothing back that has not changed.
                 _ if value == found => return Some(found),
@@ -152,10 +153,6 @@ impl Xen {
             }
             Write::Move(_) | Write::CompareExchange { .. } => {}
         }
-    }
-
-    fn is_upper_half(&self, operand: Operand, place: MachineAddress) -> bool {
-        self.width == Width::Pae32 && operand.bytes == 4 && place.0 & 4 != 0
     }
 
     /// Checks and stores an L1 entry. Says whether it was stored; `None`: the guest may not have it.

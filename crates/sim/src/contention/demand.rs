@@ -1,13 +1,15 @@
-//! Demand paging in virtual time: what vCPUs that touch missing pages wait for, and how fast they are together.
+//! Demand paging in virtual time: the waits of vCPUs that touch missing pages, and their rate together.
 //!
 //! The system is that of "Improve KVM + userfaultfd performance via KVM_EXIT_MEMORY_FAULTs on stage-2 faults" (kvm,
 //! February 2024, v7): a guest whose memory is populated page by page, through one userfaultfd with as many readers, or
 //! by the vCPUs' own threads when the fault is an exit. `vcpu` and `reader` say step by step which functions of the
-//! kernel are meant; `shared` which lines, locks and queues they contend for; `places` where threads are; `costs`
-//! which figure of a cost table is paid for what. All that is computed about many vCPUs comes out of a run.
+//! kernel are meant; `host` has the memory, the userfaultfd and the VM, which decide what becomes of each step; `shared`
+//! has the lines, locks and queues that the threads contend for; `places` the CPUs of the threads; `costs` the figures of
+//! a cost table. All that is computed about many vCPUs comes out of a run. `checks` has the properties of memory that
+//! every run must keep, and the broken pagers that lack them.
 //!
-//! Not here: what memory holds and what is refused (no fault fails, no page is asked for twice), huge pages, starting
-//! and stopping, preemption, memory that lies on another socket, and clocks that go down when many cores are busy.
+//! Not here: huge pages, starting and stopping, preemption, memory that lies on another socket, and clocks that go down
+//! when many cores are busy.
 
 mod calibrate;
 mod checks;
@@ -26,7 +28,7 @@ use pagetoll_bill::spec::{Placement, WhatIf};
 pub use calibrate::{Calibration, Miss, calibrate};
 pub use checks::{Defect, Evidence, Property, Trials};
 pub use costs::Factors;
-pub use run::{DemandError, Ran, Spent, run, run_broken};
+pub use run::{DemandError, RunResult, TollTimes, run, run_broken};
 
 /// The most vCPUs.
 pub const MOST_VCPUS: u32 = 4096;

@@ -9,7 +9,7 @@ use pagetoll_backend::Stop;
 use pagetoll_bill::{
     Backend, Crossings, Draft, Limits, Mechanism, Order, Row, Spec, System, crossing,
 };
-use pagetoll_models::linux::Walked;
+use pagetoll_models::linux::RouteRun;
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
@@ -102,7 +102,7 @@ fn row(ordered: &Ordered, cell: &Cell) -> Result<Row, BillingError> {
 }
 
 /// Crossings of an item by kind, under the names that the lab's traces have.
-fn crossings(walked: &Walked) -> Crossings {
+fn crossings(walked: &RouteRun) -> Crossings {
     let tolls = &walked.tolls;
     let kinds = [
         (crossing::PTWR, tolls.emulations),

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 
 use super::{Ordered, Samples};
 use crate::contention::demand::{
-    MOST_BATCH, MOST_VCPUS, Mechanism, Miss, Property, Ran, Scenario, Trials, calibrate, run,
+    MOST_BATCH, MOST_VCPUS, Mechanism, Miss, Property, RunResult, Scenario, Trials, calibrate, run,
     run_broken,
 };
 use crate::error::{BillingError, RequestError};
@@ -131,7 +131,7 @@ pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError
     let rows = scenarios.iter().zip(controls).enumerate();
     let mut rows: Vec<Row> = rows
         .map(|(cell, (scenario, controls))| {
-            let runs: Vec<&Ran> = machines.iter().map(|one| &one.runs[cell]).collect();
+            let runs: Vec<&RunResult> = machines.iter().map(|one| &one.runs[cell]).collect();
             let checks = checks(&runs, &controls);
             row(scenario, &runs).with_checks(checks)
         })
@@ -172,7 +172,7 @@ fn scenarios(request: &Request) -> Vec<Scenario> {
 /// One sample of the table.
 struct Machine {
     /// Results by scenario.
-    runs: Vec<Ran>,
+    runs: Vec<RunResult>,
     misses: Vec<Miss>,
 }
 
@@ -233,7 +233,7 @@ fn controls(
     failed.collect()
 }
 
-fn checks(runs: &[&Ran], controls: &[(Property, u64)]) -> Vec<Check> {
+fn checks(runs: &[&RunResult], controls: &[(Property, u64)]) -> Vec<Check> {
     let check = |&(property, control_failed): &(Property, u64)| {
         let trials = runs.iter().map(|ran| ran.evidence.trials(property));
         let Trials { tried, failed } = trials.sum();
@@ -242,7 +242,7 @@ fn checks(runs: &[&Ran], controls: &[(Property, u64)]) -> Vec<Check> {
     controls.iter().map(check).collect()
 }
 
-fn row(scenario: &Scenario, runs: &[&Ran]) -> Row {
+fn row(scenario: &Scenario, runs: &[&RunResult]) -> Row {
     let pages = runs.first().map_or(0, |ran| ran.pages);
     let key = RowKey {
         batch: scenario.batch,
@@ -273,7 +273,7 @@ pub(crate) fn rate(vcpus: u32, nanos: f64) -> f64 {
 const NOTHING: f64 = 1e-9;
 
 /// Tolls of a page in nanoseconds, which sum to the time between two pages of a vCPU.
-fn tolls(scenario: &Scenario, ran: &Ran) -> Vec<Toll> {
+fn tolls(scenario: &Scenario, ran: &RunResult) -> Vec<Toll> {
     let cost = f64::from(scenario.vcpus) * 1e9 / ran.pages_per_second;
     let read = ran.reader.iter();
     let read = read.map(|(name, &nanos)| {

@@ -5,7 +5,7 @@ pub(crate) mod tariff;
 
 use pagetoll_bill::route::Fault;
 use pagetoll_bill::{Check, Operation, Order, System};
-use pagetoll_models::linux::{Checked, SetPte};
+use pagetoll_models::linux::{Comparison, SetPte};
 
 use super::counted::cell::{self, Cell, Step, Work};
 
@@ -28,7 +28,7 @@ pub(crate) const fn model(mechanism: Fault) -> SetPte {
 }
 
 /// Checks of the entries' contents, under the lab's names.
-pub(crate) fn checks(checked: &Checked) -> Vec<Check> {
+pub(crate) fn checks(checked: &Comparison) -> Vec<Check> {
     let check = |name, failed| Check::against_known(name, checked.items, failed);
     vec![
         check("entries-set", checked.wrong_value),

@@ -51,10 +51,6 @@ impl Request {
             ordered,
         })
     }
-
-    fn mechanisms(&self) -> Vec<Flush> {
-        self.ordered.order.of()
-    }
 }
 
 /// State of interrupts while a vCPU waits for `flush_lock`.
@@ -95,7 +91,7 @@ pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError
         notes.extend(timeline.write(request)?);
     }
     let mut rows = Vec::new();
-    for mechanism in request.mechanisms() {
+    for mechanism in request.ordered.order.of() {
         rows.push(row(request, mechanism, stop)?);
         let profile = profile(&costs.prices(), setting(request, mechanism), samples.seed)?;
         let name = mechanism.properties().name;

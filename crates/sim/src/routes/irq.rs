@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 
 use pagetoll_bill::route::Irq;
 use pagetoll_bill::{Check, Operation, Order, System};
-use pagetoll_models::linux::{Checked, EnableEvents};
+use pagetoll_models::linux::{Comparison, EnableEvents};
 
 use super::counted::cell::{self, Cell, Step, Work};
 
@@ -42,7 +42,7 @@ pub(crate) const fn model(mechanism: Irq) -> EnableEvents {
 }
 
 /// Check of the events' delivery, under the lab's name.
-pub(crate) fn checks(checked: &Checked) -> Vec<Check> {
+pub(crate) fn checks(checked: &Comparison) -> Vec<Check> {
     let (items, failed) = (checked.items, checked.lost_events);
     vec![Check::against_known("delivered-at-once", items, failed)]
 }

@@ -15,7 +15,7 @@ use pagetoll_cost::CostKey;
 use pagetoll_models::vfio::Mechanism;
 use pagetoll_units::Pages;
 
-use self::shape::{Extent, Ran, SHAPES, Shape, run};
+use self::shape::{Extent, PinRun, SHAPES, Shape, run};
 use self::tariff::{IOCTLS, Ioctl};
 use super::price;
 use super::{DEFAULT_SAMPLES, Ordered, versions};
@@ -119,7 +119,7 @@ fn contiguity_check(mechanism: Mechanism) -> Check {
 }
 
 /// Checks of a mechanism. Errors of per-batch are in the check that it is the control of.
-fn checks(mechanism: Mechanism, ran: &Ran, contiguity: &Check) -> Vec<Check> {
+fn checks(mechanism: Mechanism, ran: &PinRun, contiguity: &Check) -> Vec<Check> {
     let check = |name, failed| Check::against_known(name, ran.pages, failed);
     let own = match mechanism {
         Mechanism::PerBatch => Vec::new(),
@@ -132,7 +132,7 @@ fn checks(mechanism: Mechanism, ran: &Ran, contiguity: &Check) -> Vec<Check> {
     own.into_iter().chain([contiguity.clone()]).collect()
 }
 
-fn row(ordered: &Ordered, key: RowKey, ioctl: Ioctl, ran: &Ran) -> Result<Row, BillingError> {
+fn row(ordered: &Ordered, key: RowKey, ioctl: Ioctl, ran: &PinRun) -> Result<Row, BillingError> {
     let costs = &ordered.costs;
     let (mut tariff, counted) = ioctl.paid(ran);
     // A table without this figure is of a kernel without this step.

@@ -4,11 +4,11 @@ use pagetoll_bill::{Available, Figures, Toll};
 use pagetoll_cost::{CostError, CostKey, CostTable, Prices};
 
 use super::Samples;
-use pagetoll_models::linux::Walked;
+use pagetoll_models::linux::RouteRun;
 
 /// One item of a tariff: a toll, the figure that it costs each time, and how often it was paid.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Item<C = Walked> {
+pub(crate) struct Item<C = RouteRun> {
     /// Its name in the bill, the lab's where it means the same.
     pub(crate) toll: &'static str,
     /// The figure that it costs each time.
@@ -26,8 +26,8 @@ pub(crate) struct Counted<C> {
     pub(crate) items: u64,
 }
 
-impl From<Walked> for Counted<Walked> {
-    fn from(walked: Walked) -> Self {
+impl From<RouteRun> for Counted<RouteRun> {
+    fn from(walked: RouteRun) -> Self {
         Self {
             counts: walked,
             items: walked.items,

@@ -5,7 +5,7 @@ pub(crate) mod tariff;
 
 use pagetoll_bill::route::Switch;
 use pagetoll_bill::{Check, Operation, Order, System};
-use pagetoll_models::linux::{Checked, LoadTls, TLS_ENTRIES};
+use pagetoll_models::linux::{Comparison, LoadTls, TLS_ENTRIES};
 
 use super::counted::cell::{self, Cell, Step, Work};
 
@@ -47,7 +47,7 @@ pub(crate) const fn model(mechanism: Switch) -> LoadTls {
 }
 
 /// Check of the descriptor table's contents, under the lab's name.
-pub(crate) fn checks(checked: &Checked) -> Vec<Check> {
+pub(crate) fn checks(checked: &Comparison) -> Vec<Check> {
     let (items, failed) = (checked.items, checked.wrong_value);
     vec![Check::against_known("descriptors-loaded", items, failed)]
 }

@@ -4,11 +4,11 @@
 //! A tariff only reads what was counted on the models; no count is computed from the order.
 
 use pagetoll_cost::CostKey;
-use pagetoll_models::linux::Walked;
+use pagetoll_models::linux::RouteRun;
 
 use super::price::Item;
 
-pub(crate) const fn item(toll: &'static str, key: CostKey, count: fn(&Walked) -> u64) -> Item {
+pub(crate) const fn item(toll: &'static str, key: CostKey, count: fn(&RouteRun) -> u64) -> Item {
     Item { toll, key, count }
 }
 

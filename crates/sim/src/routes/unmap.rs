@@ -5,7 +5,7 @@ pub(crate) mod tariff;
 
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::{Check, Operation, Order, System};
-use pagetoll_models::linux::{Checked, GetAndClear};
+use pagetoll_models::linux::{Comparison, GetAndClear};
 
 use super::counted::cell::{self, Cell, Step, Work};
 
@@ -34,7 +34,7 @@ pub(crate) const fn model(mechanism: Unmap) -> GetAndClear {
 }
 
 /// Checks of pages and entries, under the lab's names.
-pub(crate) fn checks(checked: &Checked) -> Vec<Check> {
+pub(crate) fn checks(checked: &Comparison) -> Vec<Check> {
     let check = |name, failed| Check::against_known(name, checked.items, failed);
     vec![
         check("frame", checked.wrong_frame),

@@ -9,7 +9,7 @@ use super::race::{Key, Race, Side};
 
 /// Results of one race.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct RaceResult {
     pub(super) states: u64,
     pub(super) schedules: u128,
     pub(super) lost_dirty: u128,
@@ -55,10 +55,10 @@ impl Ahead {
 }
 
 /// Explores a race from its beginning.
-pub(super) fn explore(race: Race) -> Found {
+pub(super) fn explore(race: Race) -> RaceResult {
     let mut known = HashMap::new();
     let ahead = look_ahead(&race, &mut known);
-    Found {
+    RaceResult {
         states: u64::try_from(known.len()).unwrap_or(u64::MAX),
         schedules: ahead.schedules,
         lost_dirty: ahead.lost_dirty,

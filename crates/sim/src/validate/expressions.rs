@@ -14,7 +14,7 @@ use crate::routes::price;
 use crate::routes::price::{Counted, Item};
 use crate::routes::tariff::item;
 use crate::routes::{fault, flush, irq, switch};
-use pagetoll_models::linux::{self, ForeignMap, ForeignMapped, GetAndClear, Walked, Zap};
+use pagetoll_models::linux::{self, ForeignMap, ForeignMapRuns, GetAndClear, RouteRun, Zap};
 use pagetoll_models::vfio::Mechanism::{self, PerBatch, PerFolio, PerPage};
 use pagetoll_models::vfio::Tolls;
 use pagetoll_models::xen::FullFlush;
@@ -154,7 +154,7 @@ pub(crate) fn named(id: &str) -> Option<&'static Expression> {
 }
 
 /// A mechanism that was run, ready to be priced.
-struct Priced<C = Walked> {
+struct Priced<C = RouteRun> {
     tariff: Vec<Item<C>>,
     counted: Counted<C>,
 }
@@ -171,7 +171,7 @@ impl<C> Priced<C> {
 const FOREIGN: (Pages, Pages) = (Pages(1 << 15), Pages(1024));
 
 /// Maps and unmaps a domain's memory.
-fn foreign(mechanism: GetAndClear, batch: u32) -> Result<ForeignMapped, BillingError> {
+fn foreign(mechanism: GetAndClear, batch: u32) -> Result<ForeignMapRuns, BillingError> {
     let (pages, mapping) = FOREIGN;
     let zap = Zap { mechanism, batch };
     let asked = ForeignMap {
@@ -223,7 +223,7 @@ fn unmapping_lazily() -> Vec<Item> {
 fn foreign_map_unmap() -> Result<Model, BillingError> {
     let before = foreign(GetAndClear::Emulate, 1)?;
     let after = foreign(GetAndClear::Lazy, LAZY_BATCH)?;
-    let program = |walked: ForeignMapped, tariff: Vec<Item>| {
+    let program = |walked: ForeignMapRuns, tariff: Vec<Item>| {
         let map = Priced {
             tariff: mapping(),
             counted: walked.map.into(),
@@ -250,7 +250,7 @@ fn mmapbatch() -> Result<Model, BillingError> {
     let mut one_by_one = walked;
     one_by_one.tolls.hypercalls = walked.items;
     one_by_one.tolls.mmu_update = walked.items;
-    let priced = |walked: Walked| Priced {
+    let priced = |walked: RouteRun| Priced {
         tariff: mapping(),
         counted: walked.into(),
     };

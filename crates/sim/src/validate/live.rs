@@ -81,13 +81,13 @@ fn scenario(row: &Row, placement: Placement, seed: u64) -> Option<Scenario> {
 }
 
 /// Measured rate, in pages of all vCPUs together for each second.
-struct Measured {
+struct MeasuredRate {
     median: f64,
     runs: Interval,
 }
 
 /// The rates of a row's runs; `None` where it has none.
-fn measured(row: &Row) -> Option<Measured> {
+fn measured(row: &Row) -> Option<MeasuredRate> {
     let vcpus = f64::from(row.key.vcpus?);
     let runs = row.figures()?.runs.iter();
     let mut rates: Vec<f64> = runs.map(|cost| vcpus * 1e9 / cost).collect();
@@ -96,14 +96,14 @@ fn measured(row: &Row) -> Option<Measured> {
         low: *rates.first()?,
         high: *rates.last()?,
     };
-    Some(Measured {
+    Some(MeasuredRate {
         median: median(rates)?,
         runs,
     })
 }
 
 fn point(
-    measured: Measured,
+    measured: MeasuredRate,
     scenario: &Scenario,
     costs: &CostTable,
     samples: Samples,

@@ -2,7 +2,7 @@
 
 use pagetoll_units::Hva;
 
-use super::{Faulted, Mapped, Mm, Reason};
+use super::{FaultError, Mm, PteTarget, Reason};
 use crate::linux::userfaultfd::{Fault, ThreadId, UffdId};
 
 /// An access to the first word of a page or, for reading, to any.
@@ -24,7 +24,7 @@ impl Access {
 
 /// The result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accessed {
+pub enum AccessResult {
     /// The word that was read or written.
     Done(u64),
     /// `EFAULT`.
@@ -35,11 +35,11 @@ pub enum Accessed {
 
 impl Mm {
     /// A thread accesses the word at an address by a system call.
-    pub fn access(&mut self, thread: ThreadId, at: Hva, access: Access) -> Accessed {
+    pub fn access(&mut self, thread: ThreadId, at: Hva, access: Access) -> AccessResult {
         match self.fault_in_or_sleep(thread, at, access) {
-            Accessed::Done(_) => self
+            AccessResult::Done(_) => self
                 .touch(at, access)
-                .map_or(Accessed::Error, Accessed::Done),
+                .map_or(AccessResult::Error, AccessResult::Done),
             other => other,
         }
     }
@@ -50,11 +50,11 @@ impl Mm {
         thread: ThreadId,
         at: Hva,
         access: Access,
-    ) -> Accessed {
+    ) -> AccessResult {
         match self.fault_in(at, access) {
-            Ok(()) => Accessed::Done(0),
-            Err(Faulted::Error) => Accessed::Error,
-            Err(Faulted::Userfault(uffd, reason)) => {
+            Ok(()) => AccessResult::Done(0),
+            Err(FaultError::Fault) => AccessResult::Error,
+            Err(FaultError::Userfault(uffd, reason)) => {
                 let fault = Fault {
                     thread,
                     address: self.message_address(uffd, at),
@@ -62,7 +62,7 @@ impl Mm {
                     write: access.is_write(),
                 };
                 self.queue(uffd, fault);
-                Accessed::Sleeps
+                AccessResult::Sleeps
             }
         }
     }
@@ -87,15 +87,15 @@ impl Mm {
             });
         };
         match &mut self.ptes.get_mut(&page_start)?.mapped {
-            Mapped::Private(page) => page.first = word,
-            Mapped::Shared(file, index) => {
+            PteTarget::Private(page) => page.first = word,
+            PteTarget::Shared(file, index) => {
                 let (file, index) = (*file, *index);
                 let cache = self.files.get_mut(file.0)?;
                 let mut page = cache.page(index)?;
                 page.first = word;
                 cache.set(index, page);
             }
-            Mapped::Zero | Mapped::Nothing => return None,
+            PteTarget::Zero | PteTarget::Nothing => return None,
         }
         Some(word)
     }

@@ -9,7 +9,7 @@
 
 use pagetoll_units::Hva;
 
-use super::{Access, Mapped, Mm, Modes, Page, Permission, Pte, Vma};
+use super::{Access, Mm, Modes, Page, Permission, Pte, PteTarget, Vma};
 use crate::linux::userfaultfd::UffdId;
 
 /// Reason why a fault goes to a userfaultfd.
@@ -25,9 +25,9 @@ pub enum Reason {
 
 /// Reason why a page cannot be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Faulted {
+pub enum FaultError {
     /// The page cannot be populated: `EFAULT`.
-    Error,
+    Fault,
     /// A userfaultfd gets the fault, and has to resolve it.
     Userfault(UffdId, Reason),
 }
@@ -36,11 +36,11 @@ impl Mm {
     /// Makes the page at an address accessible for this, as far as the kernel can by itself.
     ///
     /// # Errors
-    /// [`Faulted`]; nothing has changed then.
-    pub fn fault_in(&mut self, at: Hva, access: Access) -> Result<(), Faulted> {
-        let vma = *self.vma(at).ok_or(Faulted::Error)?;
+    /// [`FaultError`]; nothing has changed then.
+    pub fn fault_in(&mut self, at: Hva, access: Access) -> Result<(), FaultError> {
+        let vma = *self.vma(at).ok_or(FaultError::Fault)?;
         if access.is_write() && vma.permission != Permission::ReadWrite {
-            return Err(Faulted::Error);
+            return Err(FaultError::Fault);
         }
         let entry = self.pte(at).copied();
         match entry {
@@ -64,12 +64,12 @@ impl Mm {
         }
     }
 
-    fn missing(&mut self, vma: &Vma, at: Hva, access: Access) -> Result<Pte, Faulted> {
+    fn missing(&mut self, vma: &Vma, at: Hva, access: Access) -> Result<Pte, FaultError> {
         let Some((file, index)) = vma.file_page(at) else {
             self.handle_userfault(vma, Reason::Missing)?;
             return Ok(match access.is_write() {
-                true => Pte::new(vma, Mapped::Private(Page::ZERO)),
-                false => Pte::readable(Mapped::Zero),
+                true => Pte::new(vma, PteTarget::Private(Page::ZERO)),
+                false => Pte::readable(PteTarget::Zero),
             });
         };
         let cached = self.files.get(file.0).and_then(|cache| cache.page(index));
@@ -82,15 +82,15 @@ impl Mm {
                 }
             }
         }
-        Ok(Pte::new(vma, Mapped::Shared(file, index)))
+        Ok(Pte::new(vma, PteTarget::Shared(file, index)))
     }
 
-    fn write_protected(&mut self, vma: &Vma, at: Hva, mut pte: Pte) -> Result<(), Faulted> {
+    fn write_protected(&mut self, vma: &Vma, at: Hva, mut pte: Pte) -> Result<(), FaultError> {
         if pte.uffd_wp {
             self.handle_userfault(vma, Reason::WriteProtect)?;
         }
-        if pte.mapped == Mapped::Zero {
-            pte.mapped = Mapped::Private(Page::ZERO);
+        if pte.mapped == PteTarget::Zero {
+            pte.mapped = PteTarget::Private(Page::ZERO);
         }
         pte.writable = true;
         self.set_pte(at, pte);
@@ -98,7 +98,7 @@ impl Mm {
     }
 
     /// Fails if the area is registered for faults of this kind.
-    fn handle_userfault(&self, vma: &Vma, reason: Reason) -> Result<(), Faulted> {
+    fn handle_userfault(&self, vma: &Vma, reason: Reason) -> Result<(), FaultError> {
         let mode = match reason {
             Reason::Missing => Modes::MISSING,
             Reason::Minor => Modes::MINOR,
@@ -106,8 +106,8 @@ impl Mm {
         };
         match vma.registration {
             Some(own) if own.modes.contains(mode) => Err(match self.waits_on(own.uffd) {
-                true => Faulted::Userfault(own.uffd, reason),
-                false => Faulted::Error,
+                true => FaultError::Userfault(own.uffd, reason),
+                false => FaultError::Fault,
             }),
             _ => Ok(()),
         }

@@ -29,7 +29,7 @@ impl Page {
 
 /// Target of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mapped {
+pub enum PteTarget {
     /// No page: a marker that remembers write protection (`PTE_MARKER_UFFD_WP`).
     Nothing,
     /// The kernel's page of zeroes, never writable and none that `get_user_pages_fast` gives out (`pte_special`).
@@ -44,7 +44,7 @@ pub enum Mapped {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pte {
     /// The page.
-    pub mapped: Mapped,
+    pub mapped: PteTarget,
     /// Writes go through without a fault.
     pub writable: bool,
     /// A userfaultfd protects the page from writes (`pte_uffd_wp`).
@@ -56,7 +56,7 @@ pub struct Pte {
 
 impl Pte {
     /// A page that can be read.
-    pub(in crate::linux) const fn readable(mapped: Mapped) -> Self {
+    pub(in crate::linux) const fn readable(mapped: PteTarget) -> Self {
         Self {
             mapped,
             writable: false,
@@ -66,7 +66,7 @@ impl Pte {
     }
 
     /// A page of an area, that can be written if the area can.
-    pub(in crate::linux) fn new(vma: &Vma, mapped: Mapped) -> Self {
+    pub(in crate::linux) fn new(vma: &Vma, mapped: PteTarget) -> Self {
         Self {
             writable: vma.maps_writable(),
             ..Self::readable(mapped)
@@ -86,7 +86,7 @@ impl Pte {
     /// Returns whether a page is mapped: `pte_present`.
     #[must_use]
     pub const fn is_present(&self) -> bool {
-        !matches!(self.mapped, Mapped::Nothing)
+        !matches!(self.mapped, PteTarget::Nothing)
     }
 }
 

@@ -15,7 +15,7 @@ const MESSAGE: u64 = 32;
 
 /// The flags of userfaultfd(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenFlags {
     /// `O_NONBLOCK`.
     pub nonblocking: bool,
     /// `UFFD_USER_MODE_ONLY`: faults of the kernel's own are errors.
@@ -52,7 +52,7 @@ pub enum Poll {
 
 /// The message of a fault: `struct uffd_msg` with `UFFD_EVENT_PAGEFAULT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Received {
+pub struct Message {
     /// The address.
     pub address: Hva,
     /// `UFFD_PAGEFAULT_FLAG_*`.
@@ -61,7 +61,7 @@ pub struct Received {
 
 impl Mm {
     /// userfaultfd(2), by a thread that may (`CAP_SYS_PTRACE`).
-    pub fn userfaultfd(&mut self, opened: Opened) -> UffdId {
+    pub fn userfaultfd(&mut self, opened: OpenFlags) -> UffdId {
         self.userfaultfds.push(Userfaultfd {
             opened,
             features: None,
@@ -113,7 +113,7 @@ impl Mm {
     ///
     /// # Errors
     /// `EAGAIN` without an unread fault; `EINVAL` before `UFFDIO_API` or without room.
-    pub fn read_userfaultfd(&mut self, uffd: UffdId, bytes: u64) -> Result<Received, Errno> {
+    pub fn read_userfaultfd(&mut self, uffd: UffdId, bytes: u64) -> Result<Message, Errno> {
         let (found, _) = self.agreed(uffd)?;
         if bytes < MESSAGE {
             return Err(Errno::Inval);
@@ -183,9 +183,9 @@ impl Mm {
 }
 
 /// `userfault_msg`.
-fn message(fault: Fault) -> Received {
+fn message(fault: Fault) -> Message {
     let write = if fault.write { FLAG_WRITE } else { 0 };
-    Received {
+    Message {
         address: fault.address,
         flags: write | fault.reason.flag(),
     }

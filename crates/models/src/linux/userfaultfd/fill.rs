@@ -5,7 +5,7 @@ use pagetoll_units::Hva;
 use super::register::{validate_range, validate_unaligned_range};
 use super::{Range, ThreadId, UffdId};
 use crate::linux::Errno;
-use crate::linux::mm::{Backing, FileId, Mapped, Mm, Modes, Page, Pte, Vma};
+use crate::linux::mm::{Backing, FileId, Mm, Modes, Page, Pte, PteTarget, Vma};
 
 /// `UFFDIO_COPY_MODE_WP`, `UFFDIO_CONTINUE_MODE_WP`.
 const WP: u64 = 1 << 1;
@@ -39,7 +39,7 @@ impl Fill {
 
 /// The result of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filled {
+pub struct FillResult {
     /// Return value of the call.
     pub returned: Result<(), Errno>,
     /// The last field, `copy`, `zeropage` or `mapped`: the bytes that are in, or the error with a minus; `None` where
@@ -49,7 +49,7 @@ pub struct Filled {
     pub woken: Vec<ThreadId>,
 }
 
-impl Filled {
+impl FillResult {
     const fn refused(errno: Errno) -> Self {
         Self {
             returned: Err(errno),
@@ -61,21 +61,21 @@ impl Filled {
 
 impl Mm {
     /// `UFFDIO_COPY`, `UFFDIO_ZEROPAGE` or `UFFDIO_CONTINUE`.
-    pub fn uffdio_fill(&mut self, uffd: UffdId, fill: Fill) -> Filled {
+    pub fn uffdio_fill(&mut self, uffd: UffdId, fill: Fill) -> FillResult {
         if let Err(errno) = self.check_fill(uffd, fill) {
-            return Filled::refused(errno);
+            return FillResult::refused(errno);
         }
         let bytes = match self.mfill_atomic(fill) {
             Ok(bytes) => bytes,
             Err(errno) => {
-                return Filled {
+                return FillResult {
                     field: Some(-i64::from(errno.number())),
-                    ..Filled::refused(errno)
+                    ..FillResult::refused(errno)
                 };
             }
         };
         let start = fill.range.start.0;
-        Filled {
+        FillResult {
             returned: match bytes == fill.range.len {
                 true => Ok(()),
                 false => Err(Errno::Again),
@@ -149,12 +149,13 @@ impl Mm {
             Source::Zero | Source::PageCache => Page::ZERO,
         };
         let pte = match (vma.file_page(at), fill.source) {
-            (None, Source::Zero) => Pte::readable(Mapped::Zero),
-            (None, _) => Pte::new(vma, Mapped::Private(page)),
+            (None, Source::Zero) => Pte::readable(PteTarget::Zero),
+            (None, _) => Pte::new(vma, PteTarget::Private(page)),
             (Some((file, index)), source) => self.cached(vma, file, index, source)?,
         };
         self.check_free(at, pte.mapped)?;
-        if let (Mapped::Shared(file, index), false) = (pte.mapped, fill.source == Source::PageCache)
+        if let (PteTarget::Shared(file, index), false) =
+            (pte.mapped, fill.source == Source::PageCache)
             && let Some(cache) = self.file_mut(file)
         {
             cache.set(index, page);
@@ -179,16 +180,16 @@ impl Mm {
         match (source, there) {
             (Source::PageCache, false) => Err(Errno::Fault),
             (Source::Copy(_) | Source::Zero, true) => Err(Errno::Exist),
-            _ => Ok(Pte::new(vma, Mapped::Shared(file, index))),
+            _ => Ok(Pte::new(vma, PteTarget::Shared(file, index))),
         }
     }
 
     /// Refuses where an entry is set already. A marker is overwritten (`mfill_atomic_install_pte`), except by the
     /// kernel's page of zeroes, which anonymous memory gets (`mfill_atomic_pte_zeropage`).
-    fn check_free(&self, at: Hva, page: Mapped) -> Result<(), Errno> {
+    fn check_free(&self, at: Hva, page: PteTarget) -> Result<(), Errno> {
         match self.pte(at) {
             None => Ok(()),
-            Some(pte) if !pte.is_present() && page != Mapped::Zero => Ok(()),
+            Some(pte) if !pte.is_present() && page != PteTarget::Zero => Ok(()),
             Some(_) => Err(Errno::Exist),
         }
     }

@@ -3,7 +3,7 @@
 use pagetoll_units::Hva;
 use proptest::prelude::*;
 
-use super::{Fault, Features, Opened, Queues, Range, ThreadId, UffdId};
+use super::{Fault, Features, OpenFlags, Queues, Range, ThreadId, UffdId};
 use crate::linux::mm::{Backing, Mm, Modes, PAGE_SIZE, Permission, Reason, Vma};
 
 const START: u64 = 1 << 34;
@@ -111,7 +111,7 @@ fn watched(pages: u64) -> (Mm, UffdId) {
         permission: Permission::ReadWrite,
         registration: None,
     });
-    let uffd = mm.userfaultfd(Opened::default());
+    let uffd = mm.userfaultfd(OpenFlags::default());
     mm.uffdio_api(uffd, 0xaa, Features::default()).unwrap();
     (mm, uffd)
 }

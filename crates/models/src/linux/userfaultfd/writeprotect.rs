@@ -5,7 +5,7 @@ use pagetoll_units::Hva;
 use super::register::validate_range;
 use super::{Features, Range, ThreadId, UffdId};
 use crate::linux::Errno;
-use crate::linux::mm::{Backing, Mapped, Mm, Modes, Pte, Vma};
+use crate::linux::mm::{Backing, Mm, Modes, Pte, PteTarget, Vma};
 
 /// `UFFDIO_WRITEPROTECT_MODE_WP` and `_DONTWAKE`.
 const WP: u64 = 1 << 0;
@@ -67,7 +67,7 @@ impl Mm {
         let mut at = within.start;
         while at < within.end {
             let entry = self.pte(Hva(at)).copied();
-            let entry = entry.or_else(|| marks.then_some(Pte::readable(Mapped::Nothing)));
+            let entry = entry.or_else(|| marks.then_some(Pte::readable(PteTarget::Nothing)));
             if let Some(pte) = entry {
                 self.set_pte(Hva(at), pte.protected());
             }

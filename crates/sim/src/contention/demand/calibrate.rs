@@ -152,12 +152,12 @@ impl Bench<'_> {
 
 /// A factor, and how far the cost is from its goal there, as the logarithm of their ratio.
 #[derive(Clone, Copy, Debug)]
-struct Solved {
+struct Root {
     at: f64,
     off: f64,
 }
 
-impl Solved {
+impl Root {
     fn miss(self, key: CostKey, factor: &'static str) -> Option<Miss> {
         let error = self.off.exp_m1();
         (error.abs() > MISSED).then_some(Miss {
@@ -171,7 +171,7 @@ impl Solved {
 
 /// Finds the argument at which `cost`, which rises, is `goal`: by false position on logarithmic scales, of which both
 /// are nearly straight.
-fn solve(goal: f64, cost: impl Fn(f64) -> Result<f64, DemandError>) -> Result<Solved, DemandError> {
+fn solve(goal: f64, cost: impl Fn(f64) -> Result<f64, DemandError>) -> Result<Root, DemandError> {
     let off = |at: f64| -> Result<f64, DemandError> { Ok((cost(at.exp())? / goal).ln()) };
     let mut low = (RANGE.0.ln(), off(RANGE.0.ln())?);
     let mut high = (RANGE.1.ln(), off(RANGE.1.ln())?);
@@ -181,7 +181,7 @@ fn solve(goal: f64, cost: impl Fn(f64) -> Result<f64, DemandError>) -> Result<So
         } else {
             (RANGE.1, high.1)
         };
-        return Ok(Solved { at, off });
+        return Ok(Root { at, off });
     }
     let mut at = low.0;
     let mut found = low.1;
@@ -200,7 +200,7 @@ fn solve(goal: f64, cost: impl Fn(f64) -> Result<f64, DemandError>) -> Result<So
             low.1 /= 2.0;
         }
     }
-    Ok(Solved {
+    Ok(Root {
         at: at.exp(),
         off: found,
     })

@@ -9,7 +9,7 @@ use pagetoll_models::kvm::{Capabilities, Exit, Region, SlotFlags, Vcpu, Vm};
 use pagetoll_models::linux::Errno;
 use pagetoll_models::linux::mm::{Access, Backing, Mm, Modes, PAGE_SIZE, Page, Permission, Vma};
 use pagetoll_models::linux::userfaultfd::{
-    Features, Fill, Opened, Poll, Range, Source, ThreadId, UffdId,
+    Features, Fill, OpenFlags, Poll, Range, Source, ThreadId, UffdId,
 };
 use pagetoll_units::{Gfn, Hva};
 
@@ -280,9 +280,9 @@ const fn anonymous(range: Range) -> Vma {
 /// A userfaultfd that gets guest memory's missing pages where the mechanism has a pager: by messages, or, with
 /// `UFFD_FEATURE_SIGBUS`, as errors.
 fn userfaultfd(mm: &mut Mm, guest: Range, mechanism: Mechanism) -> Result<UffdId, Errno> {
-    let uffd = mm.userfaultfd(Opened {
+    let uffd = mm.userfaultfd(OpenFlags {
         nonblocking: true,
-        ..Opened::default()
+        ..OpenFlags::default()
     });
     let features = match mechanism == Mechanism::Exit {
         true => Features::SIGBUS,

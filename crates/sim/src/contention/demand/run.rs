@@ -60,19 +60,19 @@ impl DemandError {
 }
 
 /// Time that threads of one kind spend on a page, in nanoseconds, by toll.
-pub type Spent = BTreeMap<String, f64>;
+pub type TollTimes = BTreeMap<String, f64>;
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ran {
+pub struct RunResult {
     /// Pages of all vCPUs in a second, from when the run was steady to its end.
     pub pages_per_second: f64,
     /// Pages that were counted.
     pub pages: u64,
     /// Time that a page takes of its vCPU's thread, sleep apart.
-    pub vcpu: Spent,
+    pub vcpu: TollTimes,
     /// Time that a page takes of readers.
-    pub reader: Spent,
+    pub reader: TollTimes,
     /// The checks' counts.
     pub evidence: Evidence,
 }
@@ -109,7 +109,7 @@ pub fn run(
     prices: &Prices<'_>,
     factors: Factors,
     scenario: &Scenario,
-) -> Result<Ran, DemandError> {
+) -> Result<RunResult, DemandError> {
     let costs = Costs::new(topology, prices, factors)?;
     let mut run = Run::new(scenario, costs, goals(scenario), None)?;
     run.complete().map_err(EngineError::Run)?;
@@ -195,7 +195,7 @@ impl Run {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
-    fn summary(&self) -> Ran {
+    fn summary(&self) -> RunResult {
         let Self {
             engine,
             progress,
@@ -210,7 +210,7 @@ impl Run {
         let counted = began
             .zip(ended)
             .map_or(0, |((first, _), (last, _))| last - first);
-        Ran {
+        RunResult {
             pages_per_second: rate,
             pages: counted,
             vcpu: spent(engine, &threads.vcpus, pages),
@@ -262,8 +262,8 @@ fn spawn(
     })
 }
 
-fn spent(engine: &Engine, threads: &[TaskId], pages: f64) -> Spent {
-    let mut spent = Spent::new();
+fn spent(engine: &Engine, threads: &[TaskId], pages: f64) -> TollTimes {
+    let mut spent = TollTimes::new();
     for (toll, name) in engine.tolls().iter().filter(|(_, name)| *name != "start") {
         let total = threads.iter().fold(Ticks::ZERO, |sum, &thread| {
             sum.saturating_add(engine.total(thread, toll).ticks)

@@ -1,7 +1,7 @@
 //! Tariff, checks and run of each kind of work.
 
 use pagetoll_bill::{Check, System};
-use pagetoll_models::linux::{self, Checked, Walked, Zap};
+use pagetoll_models::linux::{self, Comparison, RouteRun, Zap};
 use pagetoll_models::xen::Width;
 use pagetoll_units::Pages;
 
@@ -31,7 +31,7 @@ impl Cell {
     }
 
     /// Comparisons with the known answer.
-    pub(crate) fn checks(&self, checked: &Checked) -> Vec<Check> {
+    pub(crate) fn checks(&self, checked: &Comparison) -> Vec<Check> {
         match self.work {
             Work::Clear(_) => unmap::checks(checked),
             Work::Set(_) => fault::checks(checked),
@@ -41,7 +41,7 @@ impl Cell {
     }
 
     /// Runs it on a new machine.
-    pub(crate) fn run(&self, items: Pages) -> Result<Walked, BillingError> {
+    pub(crate) fn run(&self, items: Pages) -> Result<RouteRun, BillingError> {
         let width = width(self.key.system);
         Ok(match self.work {
             Work::Clear(mechanism) => {

@@ -17,7 +17,7 @@ use pagetoll_bill::{Backend, Bill, Operation, Route, Unit};
 use pagetoll_cost::{CostKey, Derived, Kind};
 use thiserror::Error;
 
-use self::equations::{Counted, OfShape, Solved, System, at_39, at_48};
+use self::equations::{Counted, OfShape, Solution, System, at_39, at_48};
 use super::tariff::{MAP, UNMAP};
 use pagetoll_models::vfio::Mechanism;
 
@@ -116,15 +116,10 @@ pub fn figures(bills: &[Bill], kernel: &str) -> Result<Vec<Derived>, Unsolved> {
             known: known.join(", "),
         });
     }
-    let manner = manner(bills, kernel)?;
-    let mut other = None;
-    for candidate in known.iter().filter(|other| *other != kernel) {
-        if manner_of(bills, candidate) != Some(manner) {
-            other = Some(candidate.as_str());
-            break;
-        }
-    }
-    match (manner, other) {
+    let mechanism = manner(bills, kernel)?;
+    let mut others = known.iter().filter(|other| *other != kernel);
+    let other = others.find(|other| manner(bills, other).ok() != Some(mechanism));
+    match (mechanism, other) {
         (Mechanism::PerPage, None) => Err(Unsolved::Alone(kernel.to_owned())),
         (Mechanism::PerPage, Some(other)) => {
             let folios = solved(bills, other, &BTreeMap::new())?;
@@ -138,10 +133,6 @@ pub fn figures(bills: &[Bill], kernel: &str) -> Result<Vec<Derived>, Unsolved> {
             Ok(joined(own, assumed(pages, other)))
         }
     }
-}
-
-fn manner_of(bills: &[Bill], kernel: &str) -> Option<Mechanism> {
-    manner(bills, kernel).ok()
 }
 
 /// Finds out whether a kernel takes pages or folios, by the cost of unpinning one folio more.
@@ -177,7 +168,7 @@ fn solved(
     Ok(figures)
 }
 
-fn measured(system: &System, solved: Solved) -> Derived {
+fn measured(system: &System, solved: Solution) -> Derived {
     Derived {
         key: solved.key,
         value: solved.value,

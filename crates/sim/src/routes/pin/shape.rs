@@ -176,7 +176,7 @@ impl Extent {
 }
 
 /// Counts of a run, and the results.
-pub(crate) struct Ran {
+pub(crate) struct PinRun {
     pub(crate) map: Tolls,
     pub(crate) unmap: Tolls,
     pub(crate) pages: u64,
@@ -193,7 +193,7 @@ const IOVA: u64 = 1 << 36;
 const IOVA_RANGE: RangeInclusive<u64> = 1 << 32..=(1 << 39) - 1;
 
 /// Maps and unmaps memory of a shape. Once before anything is counted, as in the lab: the first mapping makes tables.
-pub(crate) fn run(mechanism: Mechanism, shape: Shape, extent: Extent) -> Ran {
+pub(crate) fn run(mechanism: Mechanism, shape: Shape, extent: Extent) -> PinRun {
     let pages = extent.pages;
     let (mut container, layout) = furnished(mechanism, shape, extent);
     map(&mut container, shape, pages);
@@ -204,7 +204,7 @@ pub(crate) fn run(mechanism: Mechanism, shape: Shape, extent: Extent) -> Ran {
     let locked = container.process.locked_vm;
     let misplaced = misplaced(&container, shape, pages);
     unmap(&mut container, shape, pages);
-    Ran {
+    PinRun {
         map: mapped,
         unmap: container.tolls,
         pages,
@@ -301,7 +301,7 @@ fn misplaced(container: &Container, shape: Shape, pages: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn ran(folio: Folio, extent: Extent) -> Ran {
+    fn ran(folio: Folio, extent: Extent) -> PinRun {
         run(Mechanism::PerFolio, Shape::named(folio).unwrap(), extent)
     }
 

@@ -3,7 +3,7 @@
 use pagetoll_bill::Operation;
 use pagetoll_cost::CostKey;
 
-use super::shape::Ran;
+use super::shape::PinRun;
 use crate::routes::price::{Counted, Item};
 use pagetoll_models::vfio::Tolls;
 
@@ -12,14 +12,14 @@ use pagetoll_models::vfio::Tolls;
 pub(crate) struct Ioctl {
     pub(crate) operation: Operation,
     /// Its part of what was done.
-    pub(crate) tolls: fn(&Ran) -> Tolls,
+    pub(crate) tolls: fn(&PinRun) -> Tolls,
     /// Items that a page pays for.
     pub(crate) tariff: &'static [Item<Tolls>],
 }
 
 impl Ioctl {
     /// Items that are paid for, with their counts: tolls that did not occur need no figure.
-    pub(crate) fn paid(self, ran: &Ran) -> (Vec<Item<Tolls>>, Counted<Tolls>) {
+    pub(crate) fn paid(self, ran: &PinRun) -> (Vec<Item<Tolls>>, Counted<Tolls>) {
         let counts = (self.tolls)(ran);
         let occurred = |item: &&Item<Tolls>| (item.count)(&counts) > 0;
         let tariff = self.tariff.iter().filter(occurred).copied().collect();

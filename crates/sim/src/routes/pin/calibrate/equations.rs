@@ -75,7 +75,7 @@ impl<'a> Counted<'a> {
 }
 
 /// A figure that the equations give.
-pub(crate) struct Solved {
+pub(crate) struct Solution {
     pub(crate) key: CostKey,
     /// Instructions.
     pub(crate) value: f64,
@@ -95,7 +95,7 @@ impl System {
         &self,
         counted: Counted<'_>,
         known: &BTreeMap<CostKey, f64>,
-    ) -> Result<Vec<Solved>, Unsolved> {
+    ) -> Result<Vec<Solution>, Unsolved> {
         let equations = self.rows.iter().map(|of| self.equation(counted, *of));
         let equations: Vec<_> = equations.collect::<Result<_, _>>()?;
         // Each row is divided by its cost, so that all weigh the same.
@@ -117,7 +117,7 @@ impl System {
             kernel: counted.kernel.to_owned(),
         })?;
         let values = &inverse * costs;
-        let solved = |(index, key): (usize, &CostKey)| Solved {
+        let solved = |(index, key): (usize, &CostKey)| Solution {
             key: *key,
             value: values[index],
             spread: inverse.row(index).norm() * SPREAD,
