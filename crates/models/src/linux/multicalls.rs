@@ -38,10 +38,6 @@ pub(super) struct Multicalls {
 }
 
 impl Multicalls {
-    const fn has_room(&self, bytes: usize) -> bool {
-        self.queued.len() < MC_BATCH && self.bytes + bytes < MC_ARGS
-    }
-
     /// Adds to the last call, if that is an `mmu_update` too and there is room (`xen_mc_extend_args`).
     fn extend(&mut self, update: MmuUpdate) -> bool {
         let room = self.bytes + MMU_UPDATE_BYTES < MC_ARGS;
@@ -125,7 +121,12 @@ impl Kernel {
     }
 
     fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
-        if self.multicalls.has_room(bytes) {
+        let Multicalls {
+            queued,
+            bytes: used,
+            ..
+        } = &self.multicalls;
+        if queued.len() < MC_BATCH && used + bytes < MC_ARGS {
             return Ok(());
         }
         self.mc_flush()
