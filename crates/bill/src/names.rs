@@ -5,15 +5,15 @@
 pub use clap;
 use thiserror::Error;
 
-/// A word that is none of an enum's names.
+/// An unknown name of an enum.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown {what} '{name}'{}: expected one of {}", suggested(.name, .expected), .expected.join(", "))]
 pub struct UnknownName {
-    /// Kind of thing that the word should name, such as `route`.
+    /// Kind of name that was expected, such as `route`.
     pub what: &'static str,
-    /// The word as given.
+    /// The name as given.
     pub name: String,
-    /// The names that there are.
+    /// The known names.
     pub expected: Vec<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! What a backend runs: an order with all defaults resolved, within limits.
+//! An order with all defaults resolved, within limits, as a backend runs it.
 
 pub mod options;
 pub mod spec;
@@ -14,7 +14,7 @@ use crate::route::{Mechanism, Route, RouteMechanism, UnknownMechanism};
 pub use options::Opt;
 pub use spec::Spec;
 
-/// Bounds of the numbers of an order, and the numbers of an order that gives none.
+/// Limits and defaults of an order's numbers on one kind of bill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Pages of each row.
@@ -43,7 +43,7 @@ impl Limits {
     };
 }
 
-/// Why an order was refused.
+/// Refusal of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OrderError {
     /// The number of pages is out of range.
@@ -150,7 +150,7 @@ impl Order {
             .collect()
     }
 
-    /// Whether a 32-bit guest is needed.
+    /// Tests for a mechanism that only 32-bit guests have.
     #[must_use]
     pub fn needs_pv32(&self) -> bool {
         let mut all = self.mechanisms.iter();

@@ -257,7 +257,7 @@ impl ConformanceArgs {
 /// A kernel and a hypervisor.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
-    /// Boot this kernel: debian[:SUITE[/VERSION]], fix:NAME, fix:none, or a bzImage or vmlinux [default: debian]
+    /// Boot this kernel: debian, debian:SUITE, debian:SUITE/VERSION, fix:NAME, fix:none, or an image [default: debian]
     #[arg(long, value_name = "SRC")]
     pub(crate) kernel: Vec<String>,
     /// Build the probe for a --kernel file in its build folder DIR

@@ -10,7 +10,7 @@ use pagetoll_sim::Sim;
 /// The lab with the kernels that `fix` builds.
 const LAB: Lab = Lab::with_builder(&Fixes);
 
-/// A new backend is a line here.
+/// The backend of a kind: a new one is a line here.
 pub(crate) const fn of(kind: Kind) -> &'static dyn Backend {
     match kind {
         Kind::Lab => &LAB,

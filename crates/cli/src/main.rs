@@ -1,7 +1,7 @@
 //! pagetoll itemises what every page of memory costs a virtual machine.
 //!
-//! What the user said ([`args`]) becomes a spec, a backend ([`backends`]) makes a bill of it, and `pagetoll-render` makes
-//! text of the bill. Rendering never sees who made it.
+//! Arguments ([`args`]) become a spec, a backend ([`backends`]) makes a bill of it, and `pagetoll-render` makes text of the
+//! bill. Rendering never sees the backend.
 
 mod args;
 mod backends;

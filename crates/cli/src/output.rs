@@ -1,4 +1,4 @@
-//! Where results go: standard output, or a file that is either the whole result or not there.
+//! Destinations of results: standard output, or a file that is either the whole result or absent.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -219,7 +219,7 @@ fn to_stdout(text: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Whether the program was started without a standard output (`>&-`). Before main, Rust's runtime opens /dev/null in its
+/// Set when the program was started without a standard output (`>&-`). Before main, Rust's runtime opens /dev/null in its
 /// place, to which a report would go without an error.
 static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 

@@ -279,8 +279,8 @@ options! {
         /// Run the host kernel of --arch arm64 in this mode [default: vhe]
         #[arg(value_name = "MODE")]
         pub kvm_mode: Option<KvmMode> = "kvm-mode" on (Lab, Demand),
-        /// Boot these kernels, side by side: debian[:SUITE[/VERSION]], fix:NAME, fix:none, or a bzImage or vmlinux
-        /// [default: debian]
+        /// Boot these kernels, side by side: debian, debian:SUITE, debian:SUITE/VERSION, fix:NAME, fix:none, or a bzImage or
+        /// vmlinux [default: debian]
         #[arg(value_name = "SRC,..", value_delimiter = ',')]
         pub kernels: Vec<String> = "kernel" on (Lab, _),
         /// Build the probe for a --kernel file in its build folder DIR

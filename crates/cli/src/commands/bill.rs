@@ -1,4 +1,4 @@
-//! `pagetoll bill`: makes a bill and prints it.
+//! `pagetoll bill`: bills an order and prints the bill.
 
 use std::env;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use crate::command_line::command_line;
 use crate::failure::Outcome;
 use crate::output::{self, Destination};
 
-/// Makes a bill and prints it. Nothing is started before everything that was said has been checked.
+/// Bills an order and prints the bill. Nothing starts before the whole order has been checked.
 pub(crate) fn run(args: &BillArgs, verbosity: Verbosity) -> Result<Outcome> {
     let BillArgs { spec, given, .. } = args;
     let chosen = backends::chosen(spec.route, args.on, given);
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &BillArgs, verbosity: Verbosity) -> Result<Outcome> {
     deliver(&bill, &destination)
 }
 
-/// Says what a bill would do, and does nothing.
+/// Prints what a bill would do to this host.
 fn intend(intentions: &[String]) -> Result<Outcome> {
     let lines: String = intentions.iter().map(|line| format!("{line}\n")).collect();
     output::print(&format!("pagetoll would:\n{lines}"))?;
@@ -68,7 +68,7 @@ pub(super) fn invocation(backend_reason: String) -> Invocation {
     }
 }
 
-/// Where the time went, and what was resolved.
+/// Wall time of the phases, and versions that were resolved.
 fn summary(bill: &Bill, timings: &[Timing]) -> String {
     let mut text = String::from("resolved:\n");
     for (component, version) in &bill.stack {

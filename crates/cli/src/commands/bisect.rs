@@ -39,7 +39,7 @@ const STORE: &str = "bisect/store";
 const MOST_NAMES: usize = 4;
 /// Kernels at the same time on a cluster, whose size is not known here.
 const ON_CLUSTER: usize = 3;
-/// How often a bill that failed is tried again before its kernel is left out.
+/// Retries of a failed bill before its kernel is left out.
 const RETRIES: u32 = 1;
 
 /// Searches a range, or judges one kernel.
@@ -98,7 +98,7 @@ fn bisect(
     Ok(Outcome::Success)
 }
 
-/// Where kernels come from.
+/// Sources of kernels.
 enum Range<'a> {
     Packages(Vec<candidates::Package>),
     Commits(Box<Commits<'a>>),
@@ -126,7 +126,7 @@ impl<'a> Range<'a> {
         Ok(Self::Commits(Box::new(commits)))
     }
 
-    /// As they are printed, the oldest first.
+    /// Names to print, the oldest first.
     fn names(&self) -> Vec<String> {
         match self {
             Self::Packages(packages) => packages.iter().map(candidates::Package::name).collect(),
@@ -134,7 +134,7 @@ impl<'a> Range<'a> {
         }
     }
 
-    /// As the option takes it; a commit is built.
+    /// Value of the option; a commit is built.
     fn source(&self, index: usize) -> Result<String> {
         match self {
             Self::Packages(packages) => Ok(packages[index].source().to_owned()),
@@ -150,7 +150,7 @@ const fn sought(order: &BisectOrder) -> Sought {
     }
 }
 
-/// How many kernels are tried at the same time.
+/// Number of kernels tried at the same time.
 fn width(order: &BisectOrder, place: &PlaceArgs) -> usize {
     match place.on {
         SweepOn::Local => local::workers(order.jobs),
@@ -158,7 +158,7 @@ fn width(order: &BisectOrder, place: &PlaceArgs) -> usize {
     }
 }
 
-/// Whether costs are itemised by function.
+/// Itemising of costs by function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Profile {
     Wanted,
@@ -169,9 +169,9 @@ enum Profile {
 struct Bisection<'a> {
     range: Range<'a>,
     names: Vec<String>,
-    /// Of a bill, that names one of the range.
+    /// Option of a bill that names one of the range.
     option: &'static str,
-    /// Of every bill.
+    /// Options of every bill.
     settings: Settings,
     inputs: Inputs<'a>,
     /// Kernels that are tried at the same time.
@@ -226,7 +226,7 @@ impl Bisection<'_> {
         Ok(search)
     }
 
-    /// What a bill says of its kernel, or why there is none.
+    /// Verdict of a bill on its kernel, or the reason why there is none.
     fn judged(&self, judge: &Judge, job: Result<Job>) -> Result<Available<Judged>> {
         Ok(match job {
             Err(error) => Err(error.root_cause().to_string().into()),
@@ -245,7 +245,7 @@ impl Bisection<'_> {
         jobs::job(settings, &mut Cli::command(), &mut self.inputs)
     }
 
-    /// Makes those bills that the store lacks.
+    /// Runs the jobs without a bill in the store.
     fn make(&self, jobs: &[&Job]) -> Result<()> {
         let mut missing = Vec::new();
         for job in jobs {
@@ -289,7 +289,7 @@ fn note(kernel: &str, judged: &Available<Judged>, sought: Sought) {
     failure::note(&format!("{kernel}: {text}"));
 }
 
-/// What the options after `--` say; those that the search sets itself are refused.
+/// Options after `--`, but for those that the search sets itself.
 fn settings(route: &str, judging: &Judging, own: &[&str]) -> Result<Settings, Failure> {
     let refused = |problem: String| {
         Failure::BadInput(format!(

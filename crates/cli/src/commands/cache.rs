@@ -1,4 +1,4 @@
-//! `pagetoll cache`: what is kept between runs, whether it is as it was made, and less of it.
+//! `pagetoll cache`: lists, verifies and cleans what is kept between runs.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -51,7 +51,7 @@ impl Listed {
     }
 }
 
-/// What is in a cache.
+/// Contents of a cache.
 #[derive(Serialize)]
 struct List {
     root: PathBuf,
@@ -183,7 +183,7 @@ fn comparison(compared: &[Compared]) -> Document {
     }
 }
 
-/// What was cleaned, or would be.
+/// Result of a clean, or of its dry run.
 #[derive(Serialize)]
 struct Freed {
     dry_run: bool,

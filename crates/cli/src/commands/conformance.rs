@@ -198,7 +198,7 @@ fn shortened(answer: &str) -> String {
     answer.chars().take(WIDTH).collect()
 }
 
-/// Each mechanism that answers otherwise than systems do, with its cases.
+/// Mechanisms that answer otherwise than systems do, with their cases.
 fn wrong(cases: &[ComparedCase]) -> Vec<String> {
     let mut by_mechanism: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for case in cases {
@@ -225,7 +225,7 @@ fn differences(cases: &[ComparedCase]) -> Vec<String> {
     lines
 }
 
-/// Each reason once, with how many cases it concerns.
+/// Reasons, each with its cases.
 fn skipped(cases: &[ComparedCase]) -> Vec<String> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for case in cases {

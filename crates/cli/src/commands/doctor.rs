@@ -1,4 +1,4 @@
-//! `pagetoll doctor`: what works on this machine, and how to get the rest.
+//! `pagetoll doctor`: prerequisites on this machine, and how to install those that are missing.
 
 use anyhow::Result;
 use pagetoll_bill::Arch;

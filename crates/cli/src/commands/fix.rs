@@ -427,7 +427,7 @@ fn proven(order: &CheckOrder, proof: &Proof) -> Document {
     }
 }
 
-/// What was checked, for programs and in words.
+/// Subject of a check, for programs and in words.
 const fn how(order: &CheckOrder) -> (&'static str, &'static str) {
     match (&order.subject, order.build.flavour) {
         (Subject::Given(_), _) => ("given", "its checks on a kernel that was built elsewhere"),

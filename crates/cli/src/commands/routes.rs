@@ -1,4 +1,4 @@
-//! `pagetoll routes`: what can be billed, by which mechanism, on which backend, here.
+//! `pagetoll routes`: routes, their mechanisms, and the backends that work here.
 
 use anyhow::Result;
 use pagetoll_bill::{Arch, Backend, Role, Route, Support};

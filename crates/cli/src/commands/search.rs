@@ -1,5 +1,4 @@
-//! `pagetoll search`: whether a way to get and clear page-table entries can lose an A or D bit, by all orders that two
-//! CPUs' steps can have.
+//! `pagetoll search`: model checking of the unmap mechanisms, over all interleavings of two CPUs.
 
 use anyhow::Result;
 use pagetoll_bill::RouteMechanism;

@@ -30,7 +30,7 @@ use ray::Ray;
 
 /// Lines of stderr that a failure quotes.
 const REASON_LINES: usize = 8;
-/// What an error of this program begins with on stderr, where that is no terminal.
+/// Prefix of this program's errors on a stderr that is no terminal.
 const ERROR: &str = "pagetoll: error: ";
 
 /// Runs a plan, or shows what a store holds.
@@ -86,7 +86,7 @@ fn sweep(order: &SweepOrder, place: &PlaceArgs, context: &Context<'_>) -> Result
     outcome(&jobs, &store, context.stop)
 }
 
-/// What runs jobs at this place; `workers` at the same time where that is this machine.
+/// Executor of jobs at this place; `workers` at the same time on this machine.
 pub(super) fn executor_at(
     place: &PlaceArgs,
     jobs: &[Job],
@@ -112,7 +112,7 @@ fn job_named(id: &JobId, jobs: Vec<Job>, order: &SweepOrder) -> Result<Job, Fail
     })
 }
 
-/// What became of a job so far.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Done,
@@ -203,7 +203,7 @@ fn command(job: &Job) -> String {
     command_line(words.map(Into::into))
 }
 
-/// The same, and where it has to run.
+/// Command of a job, and the host that it has to run on.
 fn shown(job: &Job) -> String {
     match job.settings.host() {
         Some(host) => format!("{} (on {host})", command(job)),
@@ -211,7 +211,7 @@ fn shown(job: &Job) -> String {
     }
 }
 
-/// Whether all jobs have bills, without a failed check.
+/// Outcome of a sweep: all jobs have bills, without a failed check.
 fn outcome(jobs: &[Job], store: &Store, stop: &Stop) -> Result<Outcome> {
     let mut outcome = Outcome::Success;
     for job in jobs {
@@ -232,7 +232,7 @@ fn outcome(jobs: &[Job], store: &Store, stop: &Stop) -> Result<Outcome> {
 pub(super) struct Sweep<'a> {
     pub(super) store: &'a Store,
     pub(super) context: &'a Context<'a>,
-    /// How often a job that failed is tried again.
+    /// Retries of a failed job.
     pub(super) retries: u32,
 }
 
@@ -275,7 +275,7 @@ impl Sweep<'_> {
     }
 }
 
-/// One attempt at each of some jobs.
+/// An attempt at each of some jobs.
 struct Round<'a, 'p> {
     sweep: &'a Sweep<'a>,
     attempts: u32,

@@ -11,7 +11,7 @@ use pagetoll_test_support::skip;
 
 use crate::{program, repository};
 
-/// Each kind of page, and the command that makes it.
+/// Kinds of pages, and the command for each.
 const PAGES: &[(&str, &str)] = &[
     ("bill", "report docs/bill.json"),
     (
@@ -51,7 +51,7 @@ const LOOKS: [Look; 4] = [
     look(390, true),
 ];
 
-/// What a page has asked for, beside itself.
+/// Requests of a page, beside that for itself.
 const REQUESTS: &str = "return performance.getEntriesByType('resource').map(one => one.name)";
 
 /// Clicks the head of the second table's last column twice, and gives that column after each click and the head's state.

@@ -291,7 +291,7 @@ fn a_file_that_is_no_bill_is_refused_with_its_place() {
     refused(&["report", &*folder], 2, &[&*folder, "holds no bill"]);
 }
 
-/// What a party of a capture did, by name; of hypercalls with those in multicalls, as xenalyze counts them.
+/// Count of an event of a party, by name; hypercalls with those in multicalls, as xenalyze counts them.
 fn counted(party: &serde_json::Value, group: &str) -> u64 {
     let items = party["items"].as_array().unwrap().iter();
     let of_group = items.filter(|item| item["group"] == group || item["name"] == group);

@@ -19,7 +19,7 @@ fn write(folder: &Path, name: &str, bill: &Value) -> PathBuf {
     path
 }
 
-/// What comes of comparing the bill with one that was changed: exit code, and all that was said.
+/// The bill compared with a changed one: exit code, and all output.
 fn against(change: impl FnOnce(&mut Value)) -> (i32, String) {
     let folder = tempfile::tempdir().unwrap();
     let old = write(folder.path(), "old.json", &counted());

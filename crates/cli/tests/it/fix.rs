@@ -10,7 +10,7 @@ use pagetoll_test_support::skip;
 use crate::{assert_refused, pagetoll};
 
 const FIX: &str = "xen-pv-get-and-clear";
-/// What a build calls before it calls a compiler; flex is not among it.
+/// Programs that a build calls before a compiler, but for flex.
 const WITHOUT_FLEX: [&str; 11] = [
     "make",
     "gcc",

@@ -26,7 +26,7 @@ fn read(path: &Path) -> Bill {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// What calibrate says: exit code, table, and errors.
+/// Result of calibrate: exit code, table, and errors.
 fn calibrate(arguments: &[&str], bills: &[PathBuf]) -> (i32, String, String) {
     let mut command = pagetoll(&["calibrate"]);
     let output = command.args(arguments).args(bills).output().unwrap();
@@ -65,7 +65,7 @@ fn the_bills_hold_no_other_folio_than_of_two_mib() {
     }
 }
 
-/// What was counted beside: THP and 1 GiB within 5 %, 4 KiB within 15 %.
+/// Folios that were counted beside: THP and 1 GiB within 5 %, 4 KiB within 15 %.
 #[test]
 fn folios_that_the_tables_were_not_made_from_are_predicted() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pin-held-out.json");

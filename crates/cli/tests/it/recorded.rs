@@ -1,4 +1,4 @@
-//! What is recorded of a live bill, by the commands that `read --how` prints, says what the bill says.
+//! Recordings of a live bill, by the commands that `read --how` prints, agree with the bill.
 
 use std::env;
 use std::path::Path;

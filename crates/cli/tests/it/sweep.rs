@@ -60,7 +60,7 @@ fn bills(store: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.map(bill).collect()
 }
 
-/// How often each job was run to its end.
+/// Runs of each job that came to their ends.
 fn runs(store: &Path) -> BTreeMap<String, usize> {
     let mut runs = BTreeMap::new();
     for line in fs::read_to_string(store.join("runs.jsonl"))

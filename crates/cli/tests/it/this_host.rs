@@ -172,7 +172,7 @@ fn the_kernels_own_test_is_a_row_or_its_failure_is_reported() {
     assert_eq!(rows[1]["pages_per_second"], 1000.5);
 }
 
-/// Whether a process is gone or a zombie.
+/// Tests for a process that is gone or a zombie.
 fn is_dead(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')')
@@ -248,7 +248,7 @@ impl OpenProgram {
     }
 }
 
-/// Why a wrapper cannot run a program here.
+/// Reason why a wrapper cannot run a program here.
 fn unusable(wrapper: &[&str]) -> Option<String> {
     let tried = Command::new(wrapper[0])
         .args(&wrapper[1..])

@@ -52,7 +52,7 @@ impl<'a> Commits<'a> {
         Ok(Self { commits, builds })
     }
 
-    /// As they are printed.
+    /// Names to print.
     pub(super) fn names(&self) -> Vec<String> {
         let name = |commit: &Commit| format!("{} ({})", &commit.hash[..DIGITS], commit.subject);
         self.commits.iter().map(name).collect()

@@ -1,4 +1,4 @@
-//! Whether a kernel is good or bad: a row of its bill against the same row of the good kernel's.
+//! Judgement of a kernel: a row of its bill against the same row of the good kernel's.
 
 use std::sync::Mutex;
 
@@ -29,17 +29,17 @@ pub(super) struct Judge {
     pub(super) sought: Sought,
 }
 
-/// What makes a kernel a bad one.
+/// Change that makes a kernel a bad one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sought {
-    /// It costs more than the good one.
+    /// The row costs more than the good kernel's.
     More,
-    /// It costs less.
+    /// The row costs less.
     Less,
 }
 
 impl Sought {
-    /// What the two sorts of kernels are called.
+    /// Words for the two sorts of kernels.
     pub(super) const fn names(self) -> Names {
         match self {
             Self::More => Names {
@@ -62,7 +62,7 @@ impl Sought {
 pub(super) struct Names {
     pub(super) good: &'static str,
     pub(super) bad: &'static str,
-    /// What is said of the two ends where they do not differ so.
+    /// Relation of the two ends where they do not differ so.
     pub(super) contrary: &'static str,
     pub(super) expected: &'static str,
 }
@@ -90,7 +90,7 @@ impl Judge {
     /// The comparison of the row alone.
     ///
     /// # Errors
-    /// Why the bills cannot be compared.
+    /// Bills that cannot be compared.
     pub(super) fn diff(&self, bill: &Bill) -> Result<Diff, String> {
         let mut diff =
             Diff::new(&self.good, bill, self.tolerance).map_err(|error| error.to_string())?;
@@ -106,10 +106,10 @@ impl Judge {
         }
     }
 
-    /// Whether the row costs what is sought, beside the good bill's.
+    /// Verdict on the row, with its costs.
     ///
     /// # Errors
-    /// Why that cannot be said.
+    /// Bills that cannot be compared, or too few runs.
     pub(super) fn of(&self, bill: &Bill) -> Result<Judged, String> {
         let diff = self.diff(bill)?;
         let change = &diff.changes[0];

@@ -24,7 +24,7 @@ pub(super) enum Given {
     Skipped(String),
 }
 
-/// One system's answers to all cases.
+/// Answers of a system to all cases.
 pub(super) struct Answers {
     pub(super) system: String,
     /// In the order of the cases.
@@ -127,7 +127,7 @@ impl<C: Scripted> Suite<C> {
     }
 }
 
-/// Where the processor of the lab's machine can be chosen. Answers were recorded on x86-64.
+/// Checks that the suite runs on a processor of choice. Answers were recorded on x86-64.
 fn check_arch(arch: Arch, args: &ConformanceArgs) -> Result<(), Failure> {
     let on = args.on.name();
     let problem = match (args.suite, args.on) {

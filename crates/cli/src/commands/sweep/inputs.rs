@@ -1,7 +1,7 @@
-//! What a bill is made from beside its options: packages as the distribution's index has them today, files, cost tables.
+//! Inputs of a bill beside its options: packages as the distribution's index has them today, files, cost tables.
 //!
-//! Nothing is fetched but package lists, and each source is looked up once. What a kernel is built from elsewhere, its
-//! folders of headers and modules, is known by names and sizes.
+//! Only package lists are fetched, and each source is looked up once. Folders of headers and modules of a kernel that was
+//! built elsewhere are known by names and sizes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,7 +59,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// All that the bill of an order is made from.
+    /// Inputs of the bill of an order.
     pub(in crate::commands) fn of(&mut self, order: &Checked) -> Result<Vec<Input>> {
         let Checked { backend, spec } = order;
         match backend {
@@ -110,7 +110,7 @@ impl<'a> Inputs<'a> {
         Ok(inputs)
     }
 
-    /// What a kernel or a Xen is made from.
+    /// Inputs of a kernel or a Xen.
     fn image(&mut self, image: Image, name: &str, arch: Arch) -> Result<Vec<Input>> {
         if name.starts_with(fix::PREFIX) {
             return self.built(image, name, arch);

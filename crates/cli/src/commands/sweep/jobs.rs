@@ -17,7 +17,8 @@ use crate::failure::Failure;
 
 /// A larger file is no plan, in bytes. Assumed: as many jobs as a plan may have, each included by its route alone.
 const MOST_BYTES: u64 = 4 << 20;
-/// What a plan cannot say: jobs would write the same files, print no bill, or not boot what their ids are made of.
+/// Options that a plan cannot have: jobs would write the same files, print no bill, or boot other inputs than those in
+/// their ids.
 const REFUSED: [&str; 9] = [
     "format",
     "output",
@@ -97,7 +98,7 @@ fn checked(words: &[String], command: &mut clap::Command, settings: &Settings) -
     }
 }
 
-/// What clap says before its hints.
+/// Message of clap without its hints.
 fn in_short(error: &clap::Error) -> String {
     let text = error.to_string();
     let first = text.split("\n\n").next().unwrap_or_default();

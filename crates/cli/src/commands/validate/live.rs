@@ -24,7 +24,7 @@ use pagetoll_render::table::{Column, Table};
 
 const VCPUS: [u32; 4] = [1, 2, 3, 4];
 const BATCHES: [u32; 4] = [1, 4, 16, 64];
-/// What both the host and the model can do.
+/// Mechanisms that both the host and the model have.
 const MECHANISMS: [Demand; 4] = [
     Demand::Populated,
     Demand::Kernel,
@@ -37,7 +37,7 @@ const RUNS: u32 = 5;
 /// Machines that the table may stand for.
 const SAMPLES: Samples = Samples { count: 20, seed: 1 };
 
-/// What is printed as JSON.
+/// The comparison in JSON.
 #[derive(Serialize)]
 struct Compared<'a> {
     costs: &'a str,

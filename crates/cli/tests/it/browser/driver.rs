@@ -82,7 +82,7 @@ impl Browser {
         );
     }
 
-    /// What a function's body returns.
+    /// Result of a function's body.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
@@ -100,7 +100,7 @@ impl Browser {
         answer["value"].as_str().unwrap().to_owned()
     }
 
-    /// What the page has written to the console.
+    /// Messages of the page on the console.
     pub(crate) fn messages(&self) -> Vec<Value> {
         let log = self.post("/se/log", &json!({"type": "browser"}));
         log.as_array().unwrap().clone()
