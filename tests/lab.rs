@@ -46,7 +46,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// Tests that run beside each other, as many as the host has CPUs: most of their guests have one. The longest come first.
-const BESIDE: [(&str, Test); 27] = [
+const BESIDE: [(&str, Test); 28] = [
     ("a_dom0_bills_itself_as_the_lab_does", inside::counted),
     (
         "restored_guests_count_as_booted_ones",
@@ -63,6 +63,7 @@ const BESIDE: [(&str, Test); 27] = [
     ),
     ("a_probe_is_the_same_from_any_folder", bills::same_probe),
     ("a_profile_names_all_that_is_billed", bills::profile),
+    ("native_rows_alone_boot_no_xen", bills::native_rows),
     ("a_newer_kernel_bills_the_real_route", bills::newer_kernel),
     ("memory_is_pinned_and_compared", |bench| {
         pins::bill_and_diff(bench, Arch::X86_64)

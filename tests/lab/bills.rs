@@ -46,6 +46,25 @@ pub(crate) fn saved(bench: &Bench) -> Result<&'static [u8], Failed> {
     Ok(*saved.insert(fs::read(&file)?.leak()))
 }
 
+/// A native row by itself costs what it costs in the whole bill, and boots no Xen.
+pub(crate) fn native_rows(bench: &Bench) -> Result<(), Failed> {
+    let whole: Bill = serde_json::from_slice(saved(bench)?)?;
+    let order = ["bill", "unmap", "--row", "munmap-zero, native"];
+    let bill = bill_of(
+        bench,
+        &[&order[..], &BATCHES, &["--format", "json"]].concat(),
+    )?;
+    let [row] = bill.rows.as_slice() else {
+        return Err(format!("{} rows", bill.rows.len()).into());
+    };
+    let same = whole.row(&row.key);
+    ensure(same == Some(row), format!("{same:?}, {row:?}"))?;
+    let xen = bill.stack.get("xen");
+    ensure(xen.is_none(), format!("{xen:?}"))?;
+    let boots = &bill.provenance.inputs.boots;
+    ensure(boots.len() == 1, format!("{boots:?}"))
+}
+
 /// Two builds of the probe in folders whose names differ in length.
 pub(crate) fn same_probe(bench: &Bench) -> Result<(), Failed> {
     let stop = Stop::new();
