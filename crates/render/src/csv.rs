@@ -189,6 +189,16 @@ mod tests {
     }
 
     #[test]
+    fn a_scalar_that_is_new_comes_after_the_others_and_before_names_of_the_bill() {
+        let paths = ["tolls.a.cost_each", "new", "stack.xen", "batch", "new"];
+        let cells = paths.map(|path| (path.to_owned(), Value::Null));
+        let columns = columns(cells.iter());
+        assert_eq!(columns[..COLUMNS.len()], COLUMNS);
+        let rest = ["new", "stack.xen", "tolls.a.cost_each"];
+        assert_eq!(columns[COLUMNS.len()..], rest);
+    }
+
+    #[test]
     fn formulas_are_quoted_and_numbers_are_not() {
         let cells = [
             "=1+1", "+cmd|x", "-cmd", "@SUM(A1)", "-704.5", "+1e3", "6.1",
