@@ -1,7 +1,8 @@
 //! The routes, and the mechanisms of each: one table from which enums, names, parsing and support come.
 //!
 //! Each route has an enum of its own ([`Unmap`], [`Fault`], ...), so that a backend matches exhaustively and a mechanism
-//! that one of them lacks is a compile error. [`Mechanism`] is any of them.
+//! that one of them lacks is a compile error. [`Mechanism`] is any of them. Where backends run different mechanisms of a
+//! route, each has an enum of those that it runs, in [`lab`], [`live`] and [`sim`].
 
 // A new route or mechanism does not compile here until it has an arm.
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -12,6 +13,7 @@ mod flush;
 mod irq;
 mod mechanism;
 mod pin;
+mod subset;
 mod switch;
 mod unmap;
 
@@ -26,6 +28,22 @@ pub use mechanism::{Mechanism, Properties, RouteMechanism, UnknownMechanism};
 pub use pin::Pin;
 pub use switch::Switch;
 pub use unmap::Unmap;
+
+/// The mechanisms that the lab runs, of routes where that is not all.
+pub mod lab {
+    pub use super::demand::lab::Demand;
+}
+
+/// The mechanisms that a live host runs, of routes where that is not all.
+pub mod live {
+    pub use super::demand::live::Demand;
+}
+
+/// The mechanisms that the simulator runs, of routes where that is not all.
+pub mod sim {
+    pub use super::demand::sim::Demand;
+    pub use super::pin::sim::Pin;
+}
 
 names! {
     /// One hot path on which a page, or an operation, pays the hypervisor.
@@ -47,7 +65,7 @@ names! {
     }
 }
 
-/// What the costs of a route are counted for.
+/// The item that the costs of a route are counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Singular: `page`.
@@ -62,7 +80,7 @@ const PAGE: Item = Item {
 };
 
 impl Route {
-    /// What the route is, in one line.
+    /// Summary in one line.
     #[must_use]
     pub const fn summary(self) -> &'static str {
         match self {
@@ -76,7 +94,7 @@ impl Route {
         }
     }
 
-    /// What costs are counted for: each page, or each operation on routes without pages.
+    /// Item that costs are counted for: each page, or each operation on routes without pages.
     #[must_use]
     pub const fn item(self) -> Item {
         match self {
@@ -96,7 +114,7 @@ impl Route {
         }
     }
 
-    /// What user space does once where its costs are compared. A system call unmasks event channels at least once.
+    /// Operation of user space whose costs are compared. A system call unmasks event channels at least once.
     #[must_use]
     pub const fn observed_item(self) -> &'static str {
         match self {
@@ -169,7 +187,7 @@ impl Route {
             })
     }
 
-    /// Whether an order that names no mechanism has this one.
+    /// Returns whether an order that names no mechanism has this one.
     ///
     /// 32-bit-only mechanisms of `unmap` have to be named to the lab, since their Xen must be built first. Of `fault`
     /// they are half of what there is to show.
@@ -217,6 +235,22 @@ mod tests {
                 assert!(!mechanism.summary().is_empty());
             }
         }
+    }
+
+    #[test]
+    fn the_subset_of_a_backend_is_what_the_table_says() {
+        fn assert_subset<M: RouteMechanism>(route: Route, backend: Backend) {
+            let subset: Vec<Mechanism> = mechanism::all::<M>();
+            assert!(subset.iter().copied().eq(route.mechanisms_on(backend)));
+            for mechanism in route.mechanisms() {
+                let back = M::try_from(mechanism).map(Into::into).ok();
+                assert_eq!(back, mechanism.runs_on(backend).then_some(mechanism));
+            }
+        }
+        assert_subset::<lab::Demand>(Route::Demand, Backend::Lab);
+        assert_subset::<live::Demand>(Route::Demand, Backend::Live);
+        assert_subset::<sim::Demand>(Route::Demand, Backend::Sim);
+        assert_subset::<sim::Pin>(Route::Pin, Backend::Sim);
     }
 
     #[test]

@@ -432,7 +432,7 @@ pub struct PinCase {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Demand {
     #[serde(deserialize_with = "mechanism")]
-    pub mechanism: route::Demand,
+    pub mechanism: route::lab::Demand,
     /// Pages that were populated at once.
     pub batch: u32,
     pub pages: u64,
@@ -461,7 +461,7 @@ impl Demand {
     /// Calls of KVM_PRE_FAULT_MEMORY: one after each exit, by the mechanism that makes them.
     pub fn prefaults(&self) -> u64 {
         match self.mechanism {
-            route::Demand::ExitPrefault => self.missing,
+            route::lab::Demand::ExitPrefault => self.missing,
             _ => 0,
         }
     }
@@ -530,7 +530,7 @@ pub struct KvmCaseSkipped {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct DemandUnavailable {
     #[serde(deserialize_with = "mechanism")]
-    pub mechanism: route::Demand,
+    pub mechanism: route::lab::Demand,
     /// Its number.
     pub capability: u32,
 }

@@ -11,7 +11,8 @@
 use std::fmt::{self, Display};
 use std::time::Duration;
 
-use pagetoll_bill::route::{Demand, Unmap};
+use pagetoll_bill::route::Unmap;
+use pagetoll_bill::route::lab::Demand;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Mechanism, Method, Operation, RowKey};
 use pagetoll_units::Pages;

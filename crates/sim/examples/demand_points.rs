@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let scenario = Scenario::new(mechanism, vcpus);
             let ran = run(topology, &prices, calibration.factors(mechanism), &scenario)?;
             let rate = ran.pages_per_second;
-            let name = mechanism.models().properties().name;
+            let name = mechanism.properties().name;
             println!(
                 "{name:<16} {vcpus:>5} {rate:>10.0} pages/s, {:?}",
                 begun.elapsed()

@@ -4,7 +4,7 @@ use super::mechanism::mechanisms;
 
 mechanisms! {
     /// A way to page a guest's memory in on demand.
-    Demand {
+    Demand by backend {
         /// the host has every page already: what touching costs, and the ceiling of the others
         Populated = "populated" { Baseline, single, safe, [KvmGuest], [Live, Lab, Sim] }
         /// no userfaultfd: the host's kernel fills pages with zeroes as they are touched

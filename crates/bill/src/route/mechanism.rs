@@ -1,4 +1,4 @@
-//! What the table says of each mechanism, and a mechanism of any route.
+//! The properties of mechanisms, and a mechanism of any route.
 
 use std::fmt;
 
@@ -14,13 +14,13 @@ use crate::names::closest;
 pub struct Properties {
     /// Its name in orders and bills.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// What it is to its route.
+    /// Role in its route.
     pub role: Role,
-    /// Whether it takes several pages at once.
+    /// Takes several pages at once.
     pub batched: bool,
-    /// Whether it must not lose anything on SMP. The others are the negative controls of the safety checks.
+    /// Must lose nothing on SMP. The others are the negative controls of the safety checks.
     pub smp_safe: bool,
     /// The backends that run it.
     pub backends: &'static [Backend],
@@ -37,8 +37,21 @@ pub trait RouteMechanism: Copy + Eq + Into<Mechanism> + TryFrom<Mechanism> + 'st
     fn properties(self) -> &'static Properties;
 }
 
-/// Declares the mechanisms of a route: an enum, its table, and its conversions to and from [`Mechanism`].
+/// Declares the mechanisms of a route: an enum, its table, and its conversions to and from [`Mechanism`]; with `by
+/// backend` also the enums of those that each backend runs.
 macro_rules! mechanisms {
+    (
+        $(#[$meta:meta])*
+        $Route:ident by backend { $($rows:tt)+ }
+    ) => {
+        $crate::route::mechanism::mechanisms! {
+            $(#[$meta])*
+            $Route { $($rows)+ }
+        }
+        $crate::route::subset::subsets! {
+            $Route { $($rows)+ }
+        }
+    };
     (
         $(#[$meta:meta])*
         $Route:ident {
@@ -108,19 +121,19 @@ pub(crate) const control: bool = false;
 /// One way to do what a route is about. Serialises to its name, which is unique within its route only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mechanism {
-    /// Of route `unmap`.
+    /// A mechanism of route `unmap`.
     Unmap(Unmap),
-    /// Of route `fault`.
+    /// A mechanism of route `fault`.
     Fault(Fault),
-    /// Of route `switch`.
+    /// A mechanism of route `switch`.
     Switch(Switch),
-    /// Of route `irq`.
+    /// A mechanism of route `irq`.
     Irq(Irq),
-    /// Of route `flush`.
+    /// A mechanism of route `flush`.
     Flush(Flush),
-    /// Of route `pin`.
+    /// A mechanism of route `pin`.
     Pin(Pin),
-    /// Of route `demand`.
+    /// A mechanism of route `demand`.
     Demand(Demand),
 }
 
@@ -163,37 +176,37 @@ impl Mechanism {
         self.properties().name
     }
 
-    /// What it does, in one line.
+    /// Summary in one line.
     #[must_use]
     pub fn summary(self) -> &'static str {
         self.properties().summary
     }
 
-    /// What it is to its route.
+    /// Role in its route.
     #[must_use]
     pub fn role(self) -> Role {
         self.properties().role
     }
 
-    /// Whether it takes several pages at once.
+    /// Takes several pages at once.
     #[must_use]
     pub fn is_batched(self) -> bool {
         self.properties().batched
     }
 
-    /// Whether it must not lose anything on SMP; else it is a negative control.
+    /// Must lose nothing on SMP; else it is a negative control.
     #[must_use]
     pub fn is_smp_safe(self) -> bool {
         self.properties().smp_safe
     }
 
-    /// Whether `backend` runs it.
+    /// Returns whether `backend` runs it.
     #[must_use]
     pub fn runs_on(self, backend: Backend) -> bool {
         self.properties().backends.contains(&backend)
     }
 
-    /// Whether a kernel that runs as `system` can do it.
+    /// Returns whether a kernel that runs as `system` can do it.
     #[must_use]
     pub fn exists_on(self, system: System) -> bool {
         self.properties().systems.contains(&system)

@@ -4,7 +4,7 @@ use super::mechanism::mechanisms;
 
 mechanisms! {
     /// A way to pin and account memory for DMA.
-    Pin {
+    Pin by backend {
         /// VFIO type1, as the kernel that is run does it
         Kernel = "kernel" { Observed, single, safe, [Native], [Lab, Live] }
         /// an I/O address space of iommufd, where the kernel has it

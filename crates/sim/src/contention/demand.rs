@@ -22,12 +22,12 @@ mod shared;
 mod tolls;
 mod vcpu;
 
-use pagetoll_bill::route::Demand;
 use pagetoll_bill::spec::{Placement, WhatIf};
 
 pub use calibrate::{Calibration, Miss, calibrate};
 pub use checks::{Defect, Evidence, Property, Trials};
 pub use costs::Factors;
+pub use pagetoll_bill::route::sim::Demand as Mechanism;
 pub use run::{DemandError, RunResult, TollTimes, run, run_broken};
 
 /// The most vCPUs.
@@ -35,48 +35,6 @@ pub const MOST_VCPUS: u32 = 4096;
 
 /// The most pages populated for each fault: those of a page table.
 pub const MOST_BATCH: u32 = 512;
-
-/// A way to resolve a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mechanism {
-    /// The host has it already.
-    Populated,
-    /// The host's kernel fills it with zeroes.
-    Kernel,
-    /// A reader of a userfaultfd.
-    Uffd,
-    /// The vCPU's thread after an EFAULT that names no page: `UFFD_FEATURE_SIGBUS`.
-    Exit,
-    /// The vCPU's thread after a `KVM_EXIT_MEMORY_FAULT`: `KVM_MEM_EXIT_ON_MISSING`.
-    ExitOnMissing,
-}
-
-impl Mechanism {
-    /// The model of a mechanism; `None` where it is not modelled.
-    #[must_use]
-    pub const fn from_route(mechanism: Demand) -> Option<Self> {
-        match mechanism {
-            Demand::Populated => Some(Self::Populated),
-            Demand::Kernel => Some(Self::Kernel),
-            Demand::Uffd => Some(Self::Uffd),
-            Demand::Exit => Some(Self::Exit),
-            Demand::ExitOnMissing => Some(Self::ExitOnMissing),
-            Demand::ExitPrefault | Demand::ExitGmem => None,
-        }
-    }
-
-    /// The mechanism that it models.
-    #[must_use]
-    pub const fn models(self) -> Demand {
-        match self {
-            Self::Populated => Demand::Populated,
-            Self::Kernel => Demand::Kernel,
-            Self::Uffd => Demand::Uffd,
-            Self::Exit => Demand::Exit,
-            Self::ExitOnMissing => Demand::ExitOnMissing,
-        }
-    }
-}
 
 /// A guest, its pager, and the length of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

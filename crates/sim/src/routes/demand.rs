@@ -9,7 +9,6 @@ mod usl;
 use std::collections::BTreeMap;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::route::Demand;
 use pagetoll_bill::row::{Payer, Rate, TollName};
 use pagetoll_bill::spec::{Placement, Wanted, WhatIf};
 use pagetoll_bill::{
@@ -150,10 +149,7 @@ pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError
 fn scenarios(request: &Request) -> Vec<Scenario> {
     let order = &request.ordered.order;
     let mut scenarios = Vec::new();
-    for mechanism in order.of::<Demand>() {
-        let Some(model) = Mechanism::from_route(mechanism) else {
-            continue;
-        };
+    for mechanism in order.of::<Mechanism>() {
         for &vcpus in &request.vcpus {
             let batches = order.batches_of(mechanism).iter();
             scenarios.extend(batches.map(|&batch| Scenario {
@@ -162,7 +158,7 @@ fn scenarios(request: &Request) -> Vec<Scenario> {
                 pages: order.pages.get(),
                 placement: request.placement,
                 what_if: request.what_if,
-                ..Scenario::new(model, vcpus)
+                ..Scenario::new(mechanism, vcpus)
             }));
         }
     }
@@ -248,11 +244,7 @@ fn row(scenario: &Scenario, runs: &[&RunResult]) -> Row {
         batch: scenario.batch,
         vcpus: Some(scenario.vcpus),
         readers: Some(scenario.readers()).filter(|readers| *readers > 0),
-        ..RowKey::new(
-            Operation::PageIn,
-            scenario.mechanism.models(),
-            System::KvmGuest,
-        )
+        ..RowKey::new(Operation::PageIn, scenario.mechanism, System::KvmGuest)
     };
     let mut figures = Figures::of_samples(runs.iter().map(|ran| tolls(scenario, ran)).collect());
     if let Ok(figures) = &mut figures {
@@ -395,7 +387,7 @@ fn sensitivities(
         let named: Vec<String> = dominating(all.collect()).iter().map(words).collect();
         format!(
             "sensitivity of {} at {} vCPUs, batch {}, thousand pages/s at a figure's low, value and high: {}",
-            scenario.mechanism.models().properties().name,
+            scenario.mechanism.properties().name,
             scenario.vcpus,
             scenario.batch,
             named.join("; ")

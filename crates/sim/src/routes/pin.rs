@@ -8,7 +8,7 @@ pub(crate) mod shape;
 pub(crate) mod tariff;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::route::Pin;
+use pagetoll_bill::route::sim::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Check, Draft, Limits, Row, RowKey, Spec, System};
 use pagetoll_cost::CostKey;
@@ -51,15 +51,14 @@ impl Request {
     }
 }
 
-/// The model's way to pin; `None` of what a kernel does by itself, since the model has no kernel of its own.
+/// The model of a mechanism.
 #[must_use]
-pub const fn model(mechanism: Pin) -> Option<Mechanism> {
+pub const fn model(mechanism: Pin) -> Mechanism {
     match mechanism {
-        Pin::Kernel | Pin::Iommufd => None,
-        Pin::PerPage => Some(Mechanism::PerPage),
-        Pin::PerBatch => Some(Mechanism::PerBatch),
-        Pin::PerFolio => Some(Mechanism::PerFolio),
-        Pin::Range => Some(Mechanism::Range),
+        Pin::PerPage => Mechanism::PerPage,
+        Pin::PerBatch => Mechanism::PerBatch,
+        Pin::PerFolio => Mechanism::PerFolio,
+        Pin::Range => Mechanism::Range,
     }
 }
 
@@ -72,9 +71,7 @@ pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError
     let mut rows = Vec::new();
     let mut notes = vec![ordered.spread()];
     for mechanism in ordered.order.of::<Pin>() {
-        let Some(model) = model(mechanism) else {
-            continue;
-        };
+        let model = model(mechanism);
         let contiguity = contiguity_check(model);
         for shape in &request.shapes {
             stop.check()?;

@@ -3,7 +3,7 @@
 //! A model does what one version does; a table of another version prices steps that its kernel may not take.
 
 use pagetoll_bill::RouteMechanism;
-use pagetoll_bill::route::Pin;
+use pagetoll_bill::route::sim::Pin;
 use pagetoll_cost::CostTable;
 
 /// The Linux whose lazy MMU mode, `set_pte` and context switch the models are of.

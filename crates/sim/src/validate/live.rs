@@ -8,7 +8,6 @@
 //! takes faults oldest first, so that all vCPUs advance alike. Not in it: what the others gain from then on in the lines
 //! and locks that they share.
 
-use pagetoll_bill::route::Demand;
 use pagetoll_bill::row::Interval;
 use pagetoll_bill::row::error_of;
 use pagetoll_bill::spec::Placement;
@@ -70,13 +69,13 @@ pub fn median_error(points: &[Point]) -> Option<f64> {
 
 /// Scenario of a row; `None` where the model has no such mechanism.
 fn scenario(row: &Row, placement: Placement, seed: u64) -> Option<Scenario> {
-    let mechanism = Demand::try_from(row.key.method.mechanism()?).ok()?;
+    let mechanism = Mechanism::try_from(row.key.method.mechanism()?).ok()?;
     Some(Scenario {
         readers: row.key.readers.unwrap_or(1),
         batch: row.key.batch,
         placement,
         seed,
-        ..Scenario::new(Mechanism::from_route(mechanism)?, row.key.vcpus?)
+        ..Scenario::new(mechanism, row.key.vcpus?)
     })
 }
 
@@ -118,7 +117,7 @@ fn point(
     let interval = Interval::of_middle(&mut sampled);
     let modelled = middle(sampled).unwrap_or(f64::NAN);
     Ok(Point {
-        mechanism: scenario.mechanism.models().into(),
+        mechanism: scenario.mechanism.into(),
         vcpus: scenario.vcpus,
         batch: scenario.batch,
         measured: measured.median,
@@ -163,6 +162,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_bill::route::Demand;
     use pagetoll_bill::{
         Backend, Evidence, Figures, Inputs, Operation, Order, Route, RowKey, System, Unit,
     };

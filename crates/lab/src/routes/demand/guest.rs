@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::slice;
 
-use pagetoll_bill::route::Demand as Mechanism;
+use pagetoll_bill::route::lab::Demand as Mechanism;
 use pagetoll_bill::{Arch, Available, Order, Row};
 use pagetoll_host::{Error, Surroundings};
 use pagetoll_images::apt::Freshness;

@@ -3,10 +3,9 @@
 //! The cost is that of touching a page, with everything that happens until the guest goes on. It is taken apart by what
 //! the parts cost by themselves in the same boot; what is left has the name of what nothing else accounts for.
 
-use pagetoll_bill::route::Demand as Mechanism;
+use pagetoll_bill::route::lab::Demand as Mechanism;
 use pagetoll_bill::{
-    Check, Crossings, Figures, Mechanism as Anything, Method, Operation, Order, Row, RowKey,
-    System, Toll, Unavailable,
+    Check, Crossings, Figures, Operation, Order, Row, RowKey, System, Toll, Unavailable,
 };
 use pagetoll_protocol::report::{Demand, DemandParts};
 use pagetoll_pv::rows::per;
@@ -112,9 +111,7 @@ fn lacks(capability: u32) -> String {
 
 /// Code that the first run has executed for a row.
 pub(super) fn sample_of<'a>(found: &'a [DemandRun], row: &Row) -> Option<Sample<'a>> {
-    let Method::Mechanism(Anything::Demand(mechanism)) = row.key.method else {
-        return None;
-    };
+    let mechanism = Mechanism::try_from(row.key.method.mechanism()?).ok()?;
     let batch = row.key.batch;
     let run = found.first()?;
     let median = median(run, Line { mechanism, batch })?;
@@ -252,11 +249,8 @@ fn checks(line: Line, found: &[DemandRun]) -> Vec<Check> {
     let batches = sum(|demand| demand.pages.div_ceil(demand.batch.into()));
     let (messages, exits) = match mechanism {
         Mechanism::Uffd => (batches, 0),
-        Mechanism::ExitOnMissing
-        | Mechanism::ExitPrefault
-        | Mechanism::Exit
-        | Mechanism::ExitGmem => (0, batches),
-        Mechanism::Populated | Mechanism::Kernel => (0, 0),
+        Mechanism::ExitOnMissing | Mechanism::ExitPrefault => (0, batches),
+        Mechanism::Populated => (0, 0),
     };
     let against = Check::against_known;
     let further = found.iter().flat_map(|found| &found.checks);

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use pagetoll_bill::route::{Demand, RouteMechanism};
+use pagetoll_bill::RouteMechanism;
+use pagetoll_bill::route::live::Demand;
 
 use crate::vm::folios::Folios;
 use pagetoll_pager::Counts;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pagetoll_bill::route::Demand;
+use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{
     Access, Faults, MemoryKind, Placement, Ring, Sequence, Sharing, Spec, Waiting,
 };

@@ -5,7 +5,7 @@
 
 mod tolls;
 
-use pagetoll_bill::route::Demand;
+use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::row::Rate;
 use pagetoll_bill::spec::{Ring, Sharing};
 use pagetoll_bill::{Check, Crossings, Figures, Operation, Row, RowKey, System, Toll, Unavailable};

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use pagetoll_backend::{Stop, Stopped};
-use pagetoll_bill::route::Demand;
+use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::Faults;
 use vm_memory::GuestAddress;
 
@@ -141,10 +141,6 @@ impl Setup<'_> {
                 let entries = vcpus.iter().map(|_| Entry::Plain).collect();
                 self.with_readers(&pager, |sound| crew.run(vcpus, entries, sound))
             }
-            Demand::ExitOnMissing | Demand::ExitPrefault => Err(LiveError::environment(
-                "exit-on-missing: no merged kernel has KVM_MEM_EXIT_ON_MISSING",
-                "use --on lab, which builds one",
-            )),
         }
     }
 

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::route::Demand;
+use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{Access, Faults, MemoryKind, Ring, Sequence, Sharing};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
@@ -93,16 +93,9 @@ pub(super) fn lines(request: &Request) -> Vec<Line> {
     lines
 }
 
-/// Whether the test has the mechanism.
+/// Returns whether the test has the mechanism: it resolves faults by the kernel or by a reader, in no other way.
 const fn has(mechanism: Demand) -> bool {
-    match mechanism {
-        Demand::Kernel | Demand::Uffd => true,
-        Demand::Populated
-        | Demand::Exit
-        | Demand::ExitOnMissing
-        | Demand::ExitPrefault
-        | Demand::ExitGmem => false,
-    }
+    matches!(mechanism, Demand::Kernel | Demand::Uffd)
 }
 
 /// What the test calls a kind of memory; `None` where it has none that is the same.

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::route::Demand;
+use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{Access, MemoryKind, Placement, Ring, Sequence};
 use pagetoll_test_support::skip;
 use rand_xoshiro::SplitMix64;

@@ -173,7 +173,7 @@ fn a_row_that_the_table_states_is_no_prediction_whatever_it_was_fitted_to() {
     let uffd = draft
         .rows
         .iter()
-        .filter(|row| row.key.method == Demand::Uffd.into());
+        .filter(|row| row.key.method == Mechanism::Uffd.into());
     let fitted: Vec<_> = uffd.map(|row| row.published.unwrap().fitted).collect();
     assert_eq!(fitted, [true, false, false, true]);
 }

@@ -2,7 +2,7 @@
 
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use pagetoll_bill::Route;
-use pagetoll_bill::route::Demand;
+use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{DemandSpec, MemoryKind, Placement, Ring, Spec};
 use pagetoll_units::Pages;
 use rustix::io::Errno;

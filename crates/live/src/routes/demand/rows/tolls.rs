@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use pagetoll_bill::route::Demand;
+use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::{Spread, Toll};
 
 use pagetoll_pager::Counts;
@@ -48,10 +48,7 @@ pub(super) fn items(mechanism: Demand, turns: &[Turn], counts: &Counts, pages: f
         (Demand::Populated, _) => ("", 1.0),
         (Demand::Kernel, _) => ("fault", 1.0),
         (Demand::Uffd, faults) => ("deliver-and-wake", faults as f64 / pages),
-        (
-            Demand::Exit | Demand::ExitOnMissing | Demand::ExitPrefault | Demand::ExitGmem,
-            faults,
-        ) => ("exit-and-enter", faults as f64 / pages),
+        (Demand::Exit | Demand::ExitGmem, faults) => ("exit-and-enter", faults as f64 / pages),
     };
     let error = rest.stddev / (turns.len() as f64).sqrt();
     let is_resolved = rest.mean > SIGNIFICANT * error && count > 0.0;

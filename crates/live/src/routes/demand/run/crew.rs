@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use kvm_ioctls::VcpuFd;
 use pagetoll_backend::{Stop, Stopped};
-use pagetoll_bill::route::{Demand, RouteMechanism};
+use pagetoll_bill::RouteMechanism;
+use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{Placement, Ring};
 
 use super::content::Content;

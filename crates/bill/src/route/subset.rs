@@ -1,0 +1,88 @@
+//! The mechanisms of a route that one backend runs, as an enum of its own.
+//!
+//! A backend that matches on it is asked by the compiler for each mechanism that it runs, and for no other.
+
+/// Declares the enums of a route's mechanisms by backend, from the rows of its table.
+macro_rules! subsets {
+    ($Route:ident {
+        $(
+            #[doc = $summary:literal]
+            $Variant:ident = $name:literal {
+                $Role:ident, $batched:ident, $safety:ident, [$($System:ident),+], [$($Backend:ident),+]
+            }
+        )+
+    }) => {
+        pub(super) mod lab {
+            $crate::route::subset::subset!(Lab $Route [] $($summary $Variant [$($Backend)+])+);
+        }
+
+        pub(super) mod live {
+            $crate::route::subset::subset!(Live $Route [] $($summary $Variant [$($Backend)+])+);
+        }
+
+        pub(super) mod sim {
+            $crate::route::subset::subset!(Sim $Route [] $($summary $Variant [$($Backend)+])+);
+        }
+    };
+}
+
+/// Declares the enum of those rows that name a backend. It goes through the rows, and through the backends of each.
+macro_rules! subset {
+    (Lab $Route:ident [$($kept:tt)*] $summary:literal $Variant:ident [Lab $($more:ident)*] $($rows:tt)*) => {
+        $crate::route::subset::subset!(Lab $Route [$($kept)* $summary $Variant] $($rows)*);
+    };
+    (Live $Route:ident [$($kept:tt)*] $summary:literal $Variant:ident [Live $($more:ident)*] $($rows:tt)*) => {
+        $crate::route::subset::subset!(Live $Route [$($kept)* $summary $Variant] $($rows)*);
+    };
+    (Sim $Route:ident [$($kept:tt)*] $summary:literal $Variant:ident [Sim $($more:ident)*] $($rows:tt)*) => {
+        $crate::route::subset::subset!(Sim $Route [$($kept)* $summary $Variant] $($rows)*);
+    };
+    ($Backend:ident $Route:ident $kept:tt $summary:literal $Variant:ident [$other:ident $($more:ident)*] $($rows:tt)*) => {
+        $crate::route::subset::subset!($Backend $Route $kept $summary $Variant [$($more)*] $($rows)*);
+    };
+    ($Backend:ident $Route:ident $kept:tt $summary:literal $Variant:ident [] $($rows:tt)*) => {
+        $crate::route::subset::subset!($Backend $Route $kept $($rows)*);
+    };
+    ($Backend:ident $Route:ident [$($summary:literal $Variant:ident)+]) => {
+        #[doc = concat!("The mechanisms of the route that the backend `", stringify!($Backend), "` runs.")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $Route {
+            $(#[doc = $summary] $Variant,)+
+        }
+
+        impl $crate::route::RouteMechanism for $Route {
+            const ALL: &'static [Self] = &[$(Self::$Variant),+];
+
+            fn properties(self) -> &'static $crate::route::Properties {
+                super::$Route::from(self).properties()
+            }
+        }
+
+        impl From<$Route> for super::$Route {
+            fn from(mechanism: $Route) -> Self {
+                match mechanism {
+                    $($Route::$Variant => Self::$Variant,)+
+                }
+            }
+        }
+
+        impl From<$Route> for $crate::route::Mechanism {
+            fn from(mechanism: $Route) -> Self {
+                Self::$Route(mechanism.into())
+            }
+        }
+
+        impl TryFrom<$crate::route::Mechanism> for $Route {
+            type Error = $crate::route::Mechanism;
+
+            fn try_from(mechanism: $crate::route::Mechanism) -> Result<Self, Self::Error> {
+                match mechanism {
+                    $($crate::route::Mechanism::$Route(super::$Route::$Variant) => Ok(Self::$Variant),)+
+                    other => Err(other),
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use {subset, subsets};
