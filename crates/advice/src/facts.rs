@@ -75,6 +75,8 @@ pub enum KvmMode {
     Absent,
     /// KVM, in an unknown mode.
     Present,
+    /// x86-64 without VMX and SVM: KVM shadows the guest's page tables.
+    Shadow,
     /// arm64: the kernel at EL1, a part of KVM alone at EL2.
     Nvhe,
     /// arm64: `Nvhe`, with guests that the kernel cannot read.

@@ -20,6 +20,8 @@ use pagetoll_pager::{DECODES_FAULTS, Delivery, Features, Userfaultfd};
 
 pub(crate) use load::{Watch, busy_note};
 
+/// The limit of all that is measured on a host with KVM, but without VMX and SVM.
+pub const SHADOW_PAGING: &str = "KVM without hardware virtualisation (shadow paging): not comparable with machines that have it";
 const MEMORY_FAULT_INFO: &str = "KVM_CAP_MEMORY_FAULT_INFO";
 /// Why there is no `exit` without it where faults are not decoded.
 const UNDESCRIBED: &str = "absent: KVM does not say which page a vCPU lacks, and faults of this processor are not decoded";
@@ -74,6 +76,7 @@ impl Capability {
 pub(crate) fn examine() -> Vec<Capability> {
     let mut found = vec![kvm(), userfaultfd()];
     if let Ok(kvm) = open_kvm() {
+        found.push(hardware_virtualisation(recording::kvm_is_hardware()));
         // Registers are what faults are decoded from.
         found.extend(DECODES_FAULTS.then(|| sync_regs(&kvm)));
         found.extend([memory_fault_info(&kvm), guest_memfd(&kvm)]);
@@ -107,6 +110,19 @@ fn kvm() -> Capability {
             Capability::lacks(DEVICE, Level::Missing, detail, &remedy)
         }
         Err(other) => Capability::lacks(DEVICE, Level::Missing, &other.to_string(), "see dmesg"),
+    }
+}
+
+fn hardware_virtualisation(is_used: bool) -> Capability {
+    const NAME: &str = "hardware virtualisation";
+    match is_used {
+        true => Capability::works(NAME, "used by KVM"),
+        false => Capability::lacks(
+            NAME,
+            Level::Limited,
+            SHADOW_PAGING,
+            "bill a host whose KVM has VMX or SVM; in a VM, allow nested virtualisation",
+        ),
     }
 }
 
@@ -338,6 +354,19 @@ mod tests {
                 "{found:?}"
             );
         }
+    }
+
+    #[test]
+    fn shadow_paging_is_a_limit_with_a_remedy() {
+        assert_eq!(hardware_virtualisation(true).level, Level::Works);
+        let shadow = hardware_virtualisation(false);
+        assert_eq!(shadow.level, Level::Limited);
+        assert!(
+            shadow.detail.contains("not comparable"),
+            "{}",
+            shadow.detail
+        );
+        assert!(!shadow.remedy.is_empty());
     }
 
     #[test]

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use pagetoll_advice::{Facts, Kernel, KvmMode, ThpMode, XenGuest};
 use pagetoll_bill::Arch;
-
+use pagetoll_live::host::recording::has_vmx_or_svm;
 use pagetoll_live::routes::pv::{Guest, Surroundings};
+
+use crate::pci::names_in;
 
 /// Vendors of machines that hypervisors show (`/sys/class/dmi/id/sys_vendor`), by which a guest of Xen knows that Xen runs
 /// below another. Assumed: others do not nest Xen.
@@ -85,6 +87,7 @@ impl Files {
         match mode.filter(|_| arch == Some(Arch::Arm64)) {
             Some("nvhe") => KvmMode::Nvhe,
             Some("protected") => KvmMode::Protected,
+            _ if arch == Some(Arch::X86_64) && !has_vmx_or_svm(&self.0) => KvmMode::Shadow,
             _ => KvmMode::Present,
         }
     }
@@ -131,6 +134,7 @@ mod tests {
 
     const NVHE: (&str, &str) = ("proc/cmdline", "console=ttyAMA0 kvm-arm.mode=nvhe ro\n");
     const KVM: (&str, &str) = ("dev/kvm", "");
+    const SVM: (&str, &str) = ("sys/module/kvm_amd/initstate", "live\n");
 
     #[test]
     fn a_bare_machine_has_nothing() {
@@ -144,11 +148,18 @@ mod tests {
     #[test]
     fn the_mode_of_kvm_is_that_of_arm64_alone() {
         assert_eq!(facts(Arch::Arm64, &[KVM, NVHE]).kvm, Some(KvmMode::Nvhe));
+        assert_eq!(facts(Arch::Arm64, &[KVM]).kvm, Some(KvmMode::Present));
         assert_eq!(
-            facts(Arch::X86_64, &[KVM, NVHE]).kvm,
+            facts(Arch::X86_64, &[KVM, SVM, NVHE]).kvm,
             Some(KvmMode::Present)
         );
         assert_eq!(facts(Arch::Arm64, &[NVHE]).kvm, Some(KvmMode::Absent));
+    }
+
+    #[test]
+    fn kvm_of_x86_without_vmx_and_svm_shadows_page_tables() {
+        assert_eq!(facts(Arch::X86_64, &[KVM]).kvm, Some(KvmMode::Shadow));
+        assert_eq!(facts(Arch::X86_64, &[]).kvm, Some(KvmMode::Absent));
     }
 
     #[test]

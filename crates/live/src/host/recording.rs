@@ -1,4 +1,4 @@
-//! What this host has to record with: tracepoints, exits, counters of KVM.
+//! Recording on this host: tracepoints, exits, counters of KVM.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::LiveError;
 
-/// Where tracefs is mounted: by itself, or below debugfs.
+/// Folders of tracefs: mounted by itself, or below debugfs.
 const TRACEFS: [&str; 2] = [
     "/sys/kernel/tracing/events",
     "/sys/kernel/debug/tracing/events",
@@ -56,14 +56,20 @@ fn list(events: &Path) -> io::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Whether KVM runs guests by the processor's own means. There is KVM that does not (`kvm_pvm`).
+/// Returns whether KVM runs guests by hardware virtualisation. There is KVM that does not (`kvm_pvm`).
 #[must_use]
 pub fn kvm_is_hardware() -> bool {
-    let loaded = |module| Path::new("/sys/module").join(module).exists();
-    cfg!(target_arch = "aarch64") || ["kvm_intel", "kvm_amd"].into_iter().any(loaded)
+    cfg!(target_arch = "aarch64") || has_vmx_or_svm(Path::new("/"))
 }
 
-/// Whether KVM's counters can be looked at.
+/// Returns whether the module of KVM that uses VMX or SVM is there, in the file system below `root`.
+#[must_use]
+pub fn has_vmx_or_svm(root: &Path) -> bool {
+    let is_there = |module| root.join("sys/module").join(module).exists();
+    ["kvm_intel", "kvm_amd"].into_iter().any(is_there)
+}
+
+/// Returns whether KVM's counters can be read.
 #[must_use]
 pub fn has_kvm_counters() -> bool {
     fs::read_dir(COUNTERS).is_ok()

@@ -142,7 +142,12 @@ fn run_once(setup: &Setup<'_>, outcome: &mut Outcome) -> Result<(), LiveError> {
 fn draft(request: &Request, bench: &Bench, load: HostLoad) -> Draft {
     let billed = rows::rows(request, &bench.lines);
     let selftests = rows::selftests(request, &bench.selftests);
-    let notes = rows::notes(request).into_iter().chain(billed.notes);
+    let limits = [
+        (!host::recording::kvm_is_hardware()).then(|| host::SHADOW_PAGING.to_owned()),
+        rows::crowding(request.most_vcpus(), host::allowed_cpus().len()),
+    ];
+    let notes = limits.into_iter().flatten();
+    let notes = notes.chain(rows::notes(request)).chain(billed.notes);
     Draft {
         backend: Backend::Live,
         route: Route::Demand,

@@ -37,15 +37,15 @@ pub(crate) struct GmemSlots<'m> {
     machine: &'m Machine,
     content: &'m [u8],
     slot_bytes: u64,
-    /// Where the paged memory is in this process.
+    /// Address of the paged memory in this process.
     host: u64,
     /// The addresses of slots whose page is missing.
     nowhere: MmapRegion,
-    /// Which slots are ordinary ones by now.
+    /// Set for slots that are ordinary ones by now.
     swapped: Vec<Mutex<bool>>,
 }
 
-/// Whether this VM can have them.
+/// Checks that this VM can have such slots.
 ///
 /// # Errors
 /// What is missing.

@@ -1,8 +1,9 @@
 //! How advice is printed.
 
 use anyhow::Result;
-use pagetoll_advice::{Advice, BilledRow, Facts, Gain};
+use pagetoll_advice::{Advice, BilledRow, Facts, Gain, KvmMode};
 use pagetoll_captures::Capture;
+use pagetoll_live::host::SHADOW_PAGING;
 use pagetoll_render::document::{Document, Fact, Section};
 
 /// Advice on a capture.
@@ -17,6 +18,8 @@ pub(super) fn of_capture(capture: &Capture, advice: &[Advice<'_>]) -> Document {
 /// Advice on a host, and what it is.
 pub(super) fn of_host(facts: &Facts, advice: &[Advice<'_>]) -> Result<Document> {
     let mut found: Vec<_> = named(facts)?;
+    let shadows = facts.kvm == Some(KvmMode::Shadow);
+    found.extend(shadows.then(|| Fact::new("note", SHADOW_PAGING)));
     found.extend(advice.is_empty().then(nothing));
     Ok(document("advise this host".to_owned(), found, advice))
 }
@@ -88,4 +91,21 @@ fn kept(gain: &Gain) -> String {
         .to_vec();
     bills.dedup();
     bills.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_without_hardware_virtualisation_is_said_to_be_one() {
+        let notes = |kvm| {
+            let facts = Facts {
+                kvm: Some(kvm),
+                ..Facts::default()
+            };
+            format!("{:?}", of_host(&facts, &[]).unwrap()).contains(SHADOW_PAGING)
+        };
+        assert!(notes(KvmMode::Shadow) && !notes(KvmMode::Present));
+    }
 }

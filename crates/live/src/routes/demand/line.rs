@@ -9,12 +9,14 @@ use pagetoll_bill::route::live::Demand;
 use crate::vm::folios::Folios;
 use pagetoll_pager::Counts;
 
-/// What a row is measured with.
+/// Parameters of a row's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) mechanism: Demand,
     pub(super) vcpus: u32,
     pub(super) batch: u32,
+    /// Pages of each vCPU.
+    pub(super) pages: u64,
 }
 
 impl fmt::Display for Line {
@@ -56,7 +58,7 @@ impl Measured {
 /// The runs of a line, or why it has none.
 pub(super) type Outcome = Result<Vec<Measured>, Lacking>;
 
-/// What the host lacks, and what to do about it.
+/// A lack of the host, and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lacking {
     pub(super) what: String,

@@ -1,4 +1,4 @@
-//! What a bill of this host's demand paging can be asked for.
+//! The order of a bill of this host's demand paging.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +28,8 @@ const LIMITS: Limits = Limits {
 const DEFAULT_VCPUS: [u32; 3] = [1, 2, 4];
 
 const MOST_VCPUS: u32 = 64;
+/// Memslots of KVM (`KVM_USER_MEM_SLOTS`, include/linux/kvm_host.h, 6.18), without that of the guest's own memory.
+const MOST_SLOTS: u32 = 32_763;
 const MOST_READERS: u32 = 64;
 
 /// A validated order: all numbers are within limits, and no two choices exclude each other.
@@ -150,6 +152,7 @@ impl Request {
                     mechanism,
                     vcpus,
                     batch,
+                    pages: self.pages_of(mechanism, vcpus, batch),
                 }));
             }
         }
@@ -180,10 +183,25 @@ impl Request {
         }
     }
 
+    /// Pages of each vCPU: as ordered, and no more than there are memslots for where each batch is one.
+    fn pages_of(&self, mechanism: Demand, vcpus: u32, batch: u32) -> u64 {
+        let ordered = self.order.pages.get();
+        if mechanism != Demand::ExitGmem {
+            return ordered;
+        }
+        let unit = u64::from(batch).max(page_size(self.memory) / 4096);
+        let most = u64::from(MOST_SLOTS / vcpus) * u64::from(batch);
+        ordered.min(most / unit * unit)
+    }
+
+    /// The largest number of vCPUs.
+    pub(super) fn most_vcpus(&self) -> u32 {
+        self.vcpus.iter().max().copied().unwrap_or(1)
+    }
+
     /// Pages of the largest number of vCPUs together.
     pub(super) fn most_pages(&self) -> u64 {
-        let vcpus = self.vcpus.iter().max().copied().unwrap_or(1);
-        u64::from(vcpus) * self.order.pages.get()
+        u64::from(self.most_vcpus()) * self.order.pages.get()
     }
 }
 

@@ -90,7 +90,7 @@ impl OrderedLine<'_> {
 
     /// Pages of all vCPUs.
     fn pages(&self) -> Pages {
-        Pages(u64::from(self.line.vcpus) * self.request.order.pages.get())
+        Pages(u64::from(self.line.vcpus) * self.line.pages)
     }
 
     /// At least one for each userfaultfd.
@@ -128,13 +128,13 @@ impl OrderedLine<'_> {
         }
     }
 
-    /// What a page costs in each run, in nanoseconds of its vCPU.
+    /// Cost of a page in each run, in nanoseconds of its vCPU.
     fn costs(&self, runs: &[Measured]) -> Vec<f64> {
-        let pages = self.request.order.pages.get() as f64;
+        let pages = self.line.pages as f64;
         runs.iter().map(|run| run.wall / pages).collect()
     }
 
-    /// What touching populated pages costs in each run, with as many vCPUs, where the bill has it in another row.
+    /// Cost of touching populated pages in each run, with as many vCPUs, where the bill has it in another row.
     fn touching(&self, lines: &[LineRuns]) -> Option<Vec<f64>> {
         let is_ceiling =
             |other: &Line| other.mechanism == Demand::Populated && other.vcpus == self.line.vcpus;
@@ -159,7 +159,7 @@ impl OrderedLine<'_> {
         tolls::items(self.line.mechanism, &turns, &sum(runs), tried)
     }
 
-    /// How the faults of a page were delivered, by kind; kinds that did not occur are left out.
+    /// Deliveries of a page's faults, by kind; kinds that did not occur are left out.
     fn crossings(&self, runs: &[Measured]) -> Option<Crossings> {
         let pages = self.pages().get() as f64 * runs.len() as f64;
         let counts = sum(runs);
@@ -197,7 +197,7 @@ fn sum(runs: &[Measured]) -> Counts {
     counts
 }
 
-/// How the bill was ordered, and limits of what it shows.
+/// Options of the bill, and limits of its figures.
 pub(super) fn notes(request: &Request) -> Vec<String> {
     let mut notes = vec![format!(
         "{} memory, {} touches in {} order (seed {}), guest in ring {}; {} faults",
@@ -220,6 +220,13 @@ pub(super) fn notes(request: &Request) -> Vec<String> {
                 .into(),
         );
     }
+    let fewer = |line: &Line| line.pages < request.order.pages.get();
+    notes.extend(request.lines().into_iter().filter(fewer).map(|line| {
+        format!(
+            "{line}: {} pages of each vCPU, as each batch is a memslot and KVM has no more of them",
+            line.pages
+        )
+    }));
     if is_hugetlb(request.memory) {
         notes.push(format!(
             "a fault populates at least a page of {} KiB, whatever the batch",
@@ -227,6 +234,16 @@ pub(super) fn notes(request: &Request) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// The limit of a bill whose vCPUs share CPUs, and the command that has a CPU for each.
+pub(super) fn crowding(vcpus: u32, cpus: usize) -> Option<String> {
+    (vcpus as usize > cpus).then(|| {
+        format!(
+            "warning: {vcpus} vCPUs on {cpus} CPUs: rows of more than {cpus} vCPUs include waiting for a CPU, and say nothing \
+             of a host with a CPU for each; to model one: pagetoll bill demand --on sim --vcpus {vcpus}"
+        )
+    })
 }
 
 #[cfg(test)]

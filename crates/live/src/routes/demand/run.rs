@@ -52,10 +52,10 @@ pub(super) struct Served {
 
 impl Setup<'_> {
     pub(super) fn run(&self) -> Result<Measured, LiveError> {
-        let pages = self.request.order.pages.get();
+        let pages = self.line.pages;
         let backing = Backing::new(self.request.memory, self.vcpus(), pages)?;
         let orders: Vec<_> = (0..self.vcpus())
-            .map(|vcpu| order_of(self.request, vcpu))
+            .map(|vcpu| order_of(self.request, pages, vcpu))
             .collect();
         for (vcpu, order) in orders.iter().enumerate() {
             guest::write(&backing.memory, backing.layout.order_of(vcpu), order)?;

@@ -98,7 +98,7 @@ const fn has(mechanism: Demand) -> bool {
     matches!(mechanism, Demand::Kernel | Demand::Uffd)
 }
 
-/// What the test calls a kind of memory; `None` where it has none that is the same.
+/// The test's name for a kind of memory; `None` where it has none that is equal.
 const fn source(memory: MemoryKind) -> Option<&'static str> {
     match memory {
         MemoryKind::Anonymous => Some("anonymous"),
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use crate::routes::demand::tests::request;
 
-    /// What the test of Linux 6.12.117 printed.
+    /// Output of the test of Linux 6.12.117.
     const SAID: &str = "Random seed: 0x6b8b4567\nTesting guest mode: PA-bits:ANY, VA-bits:48,  4K pages\n\
         Total guest execution time:\t1.259380909s\nPer-vcpu demand paging rate:\t13009.566751 pgs/sec/vcpu\n\
         Overall demand paging rate:\t26019.133502 pgs/sec\n";
@@ -251,6 +251,7 @@ mod tests {
             mechanism,
             vcpus,
             batch: 1,
+            pages: 100,
         }
     }
 

@@ -131,7 +131,7 @@ fn options(batch: u32) -> Options {
 /// Two vCPUs touch `pages` each, populated from `source`, and are kicked meanwhile. Returns the faults.
 fn weather(request: &Request, source: Source<'_>, batch: u32) -> u64 {
     let backing = Backing::new(MemoryKind::Anonymous, 2, request.order.pages.get()).unwrap();
-    let orders = [0, 1].map(|vcpu| order_of(request, vcpu));
+    let orders = [0, 1].map(|vcpu| order_of(request, request.order.pages.get(), vcpu));
     for (vcpu, order) in orders.iter().enumerate() {
         guest::write(&backing.memory, backing.layout.order_of(vcpu), order).unwrap();
     }
@@ -238,13 +238,13 @@ fn an_unruly_peer_loses_nothing() {
     }
 }
 
-/// Whether this host has what `exit` needs.
+/// Checks that this host has what `exit` needs.
 fn exits_are_possible() -> Result<(), LiveError> {
     host::check()?;
     host::require_findable_pages()
 }
 
-/// What a host without hardware virtualisation reads itself.
+/// Populates the tables that a host without hardware virtualisation reads itself.
 #[cfg(target_arch = "x86_64")]
 fn populate_tables(machine: &Machine, pager: &Pager<Source<'_>>) {
     use pagetoll_pager::CpuState;
@@ -265,7 +265,7 @@ fn populate_tables(machine: &Machine, pager: &Pager<Source<'_>>) {
     );
 }
 
-/// Everything is missing at first: page tables, code, the order of touches.
+/// A guest of which everything is missing at first: page tables, code, the order of touches.
 #[test]
 fn a_guest_of_which_nothing_is_there_runs() {
     if let Err(reason) = exits_are_possible() {
@@ -274,7 +274,7 @@ fn a_guest_of_which_nothing_is_there_runs() {
     let request = stormy(300, Ring::Three);
     let backing = Backing::new(MemoryKind::Anonymous, 2, 300).unwrap();
     let (memory, layout) = (&backing.memory, backing.layout);
-    let orders = [0, 1].map(|vcpu| order_of(&request, vcpu));
+    let orders = [0, 1].map(|vcpu| order_of(&request, request.order.pages.get(), vcpu));
     for (vcpu, order) in orders.iter().enumerate() {
         guest::write(memory, layout.order_of(vcpu), order).unwrap();
     }

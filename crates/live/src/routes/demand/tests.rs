@@ -1,6 +1,7 @@
 //! Small bills of this host; skipped where KVM or userfaultfd is missing.
 
 use pagetoll_backend::{Class, Classified, Quiet, Stopped};
+use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{
     Access, DemandSpec, Faults, MemoryKind, Placement, Ring, Sequence, Sharing, Spec, Waiting,
 };
@@ -8,6 +9,7 @@ use pagetoll_bill::{Order, Verdict};
 use pagetoll_test_support::skipped_test;
 use pagetoll_units::Pages;
 
+use super::line::Line;
 use super::*;
 
 /// A request of every mechanism for this many pages of each of two vCPUs.
@@ -177,6 +179,72 @@ fn invalid_orders_are_refused() {
     assert!(with(|r| r.order.batches = vec![3]).contains("power of two"));
     assert!(with(|r| r.memory = MemoryKind::Hugetlb2m).contains("multiple of 512"));
     assert!(with(|r| r.faults = Faults::Minor).contains("--memory shmem"));
+}
+
+#[test]
+fn exits_of_a_guest_memfd_have_no_more_slots_than_kvm() {
+    let plain = Request::new(&Spec::new(Route::Demand)).unwrap();
+    let lines = plain.lines();
+    let pages = |mechanism, vcpus, batch| {
+        let of =
+            |line: &&Line| (line.mechanism, line.vcpus, line.batch) == (mechanism, vcpus, batch);
+        lines.iter().find(of).unwrap().pages
+    };
+    assert_eq!(pages(Demand::ExitGmem, 1, 1), 16_384);
+    assert_eq!(pages(Demand::ExitGmem, 2, 1), 16_381);
+    assert_eq!(pages(Demand::ExitGmem, 4, 1), 8190);
+    assert_eq!(pages(Demand::ExitGmem, 4, 16), 16_384);
+    assert_eq!(pages(Demand::Exit, 4, 1), 16_384);
+    let notes = rows::notes(&plain);
+    let said = |words: &str| notes.iter().any(|note| note.contains(words));
+    assert!(
+        said("exit-gmem on 2 vCPUs, batch 1: 16381 pages"),
+        "{notes:?}"
+    );
+    assert!(!said("batch 16"), "{notes:?}");
+    let huge = Request {
+        memory: MemoryKind::Hugetlb2m,
+        ..plain
+    };
+    let fewest = huge.lines().iter().map(|line| line.pages).min();
+    assert_eq!(fewest, Some(7680), "a multiple of 512");
+}
+
+#[test]
+fn more_vcpus_than_cpus_are_warned_of_with_what_models_them() {
+    assert_eq!(rows::crowding(2, 2), None);
+    let warning = rows::crowding(64, 2).unwrap();
+    assert!(
+        warning.starts_with("warning: 64 vCPUs on 2 CPUs"),
+        "{warning}"
+    );
+    assert!(
+        warning.ends_with("pagetoll bill demand --on sim --vcpus 64"),
+        "{warning}"
+    );
+}
+
+#[test]
+fn a_bill_says_what_limits_it() {
+    let request = Request {
+        vcpus: vec![64],
+        ..request(16)
+    };
+    let cpus = host::allowed_cpus().len();
+    let bench = Bench::new(&request);
+    let load = HostLoad {
+        load_average: 0.0,
+        others: 0.0,
+        steal: 0.0,
+    };
+    let notes = draft(&request, &bench, load).notes;
+    let said = |words: &str| notes.iter().any(|note| note.contains(words));
+    assert_eq!(said("64 vCPUs on"), cpus < 64, "{notes:?}");
+    assert_eq!(
+        said(host::SHADOW_PAGING),
+        !host::recording::kvm_is_hardware(),
+        "{notes:?}"
+    );
 }
 
 #[test]

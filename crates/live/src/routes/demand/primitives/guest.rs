@@ -70,7 +70,7 @@ fn find_page(round: &mut Round<'_>) -> Result<(), LiveError> {
     Ok(())
 }
 
-/// What a page takes of the vCPU thread.
+/// CPU time of the vCPU thread for a page.
 fn worked(run: &Measured) -> f64 {
     nanoseconds(run.worked) / PAGES as f64
 }
@@ -83,6 +83,7 @@ fn run(round: &Round<'_>, mechanism: Demand) -> Result<Measured, LiveError> {
             mechanism,
             vcpus: 1,
             batch: 1,
+            pages: PAGES,
         },
         content: round.content,
         stop: round.stop,

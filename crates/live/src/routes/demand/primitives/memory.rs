@@ -124,7 +124,7 @@ fn populated(round: &mut Round<'_>) -> Result<(), LiveError> {
     Ok(())
 }
 
-/// What the kernel does by itself, and giving it back: the mapping's own share cancels out.
+/// Zero-filling by the kernel, and giving back: the mapping's own share cancels out.
 fn touched(round: &mut Round<'_>) -> Result<(), LiveError> {
     let untouched = Fresh::new(MemoryKind::Anonymous)?;
     let empty = untouched.given_back();
@@ -195,7 +195,7 @@ impl Fresh {
         })
     }
 
-    /// How long giving it back takes, in nanoseconds.
+    /// Time of giving it back, in nanoseconds.
     fn given_back(self) -> f64 {
         let began = thread_time();
         drop(self);

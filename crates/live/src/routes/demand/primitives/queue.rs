@@ -23,7 +23,7 @@ use pagetoll_pager::{Delivery, HostRange, Mode, Userfaultfd, Wake};
 const WAITERS: u64 = 32;
 /// Calls of a burst.
 const CALLS: u64 = 512;
-/// How long a thread that is about to fault may take to be in the queue. Assumed; a later one is read later.
+/// Time that a thread which is about to fault may take to be in the queue. Assumed; a later one is read later.
 const SETTLE: Duration = Duration::from_millis(3);
 
 pub(super) const GROUP: Group = Group {
@@ -71,7 +71,7 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
     })
 }
 
-/// What can be timed while threads wait. `empty` is the time of a wake with empty queues.
+/// Times calls while threads wait. `empty` is the time of a wake with empty queues.
 fn with_waiters(
     userfaultfd: &Userfaultfd,
     range: HostRange,

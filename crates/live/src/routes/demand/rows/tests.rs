@@ -26,6 +26,7 @@ fn line(mechanism: Demand, batch: u32) -> Line {
         mechanism,
         vcpus: 2,
         batch,
+        pages: 100,
     }
 }
 

@@ -20,9 +20,9 @@ const SIGNIFICANT: f64 = 3.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Turn {
     pub(super) cost: f64,
-    /// What handlers timed of it.
+    /// Part of it that handlers timed.
     pub(super) timed: f64,
-    /// What the run of `populated` in the same turn cost; `None` where that is not measured, or is this line.
+    /// Cost of the run of `populated` in the same turn; `None` where that is not measured, or is this line.
     pub(super) touch: Option<f64>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Turn {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Items {
     pub(super) tolls: Vec<Toll>,
-    /// What could not be separated from touching, and its upper bound.
+    /// Item that could not be separated from touching, and its upper bound.
     pub(super) unresolved: Option<String>,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn items(mechanism: Demand, turns: &[Turn], counts: &Counts, pages: f
     }
 }
 
-/// What handlers have timed; what took no time is left out.
+/// Items that handlers have timed; those that took no time are left out.
 pub(super) fn timed(counts: &Counts, pages: f64) -> impl Iterator<Item = Toll> {
     let found = counts.reported + counts.decoded;
     let items = [

@@ -26,7 +26,7 @@ use pagetoll_pager::Counts;
 /// Interval between checks for a stop, a failure and the deadline.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What all vCPU threads of a run share.
+/// State that all vCPU threads of a run share.
 #[derive(Debug)]
 pub(crate) struct Crew<'a> {
     pub(crate) mechanism: Demand,
@@ -40,15 +40,15 @@ pub(crate) struct Crew<'a> {
     pub(crate) stop: &'a Stop,
 }
 
-/// What a vCPU did.
+/// Times and counts of a vCPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touched {
     pub(crate) began: Instant,
     pub(crate) ended: Instant,
-    /// What the thread itself ran for between both.
+    /// CPU time of the thread between both.
     pub(crate) worked: Duration,
     pub(crate) counts: Counts,
-    /// Whether what it read was not what it should have read.
+    /// Set where it read something else than it should have.
     pub(crate) misread: bool,
     /// Pages in which it found a wrong word afterwards.
     pub(crate) wrong: u64,
@@ -138,7 +138,7 @@ impl Crew<'_> {
     }
 }
 
-/// How the threads of a crew are kept together.
+/// Synchronisation of the threads of a crew.
 struct Watch<'a> {
     barrier: &'a Barrier,
     cancelled: &'a AtomicBool,

@@ -1,4 +1,4 @@
-//! How a vCPU thread enters the guest, and what it does when the guest comes back.
+//! Entry of a vCPU thread into the guest, and its work when the guest comes back.
 
 use kvm_ioctls::VcpuFd;
 
@@ -7,7 +7,7 @@ use crate::vm::exit::{Left, judge, judge_error};
 use crate::vm::gmem::GmemSlots;
 use pagetoll_pager::{Counts, FaultHandler, PageSource, RunOutcome};
 
-/// Where the content of a bench's pages comes from.
+/// Source of the content of a bench's pages.
 pub(crate) type Source<'c> = &'c dyn PageSource;
 
 /// One thread's way into the guest.

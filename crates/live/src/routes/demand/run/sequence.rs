@@ -7,9 +7,9 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use crate::routes::demand::request::Request;
 
 /// The order of one vCPU: offsets in bytes, with bit 0 set where the page is written.
-pub(crate) fn order_of(request: &Request, vcpu: usize) -> Vec<u64> {
+pub(crate) fn order_of(request: &Request, pages: u64, vcpu: usize) -> Vec<u64> {
     let mut random = SplitMix64::seed_from_u64(request.seed.wrapping_add(vcpu as u64));
-    let mut pages: Vec<u64> = (0..request.order.pages.get()).collect();
+    let mut pages: Vec<u64> = (0..pages).collect();
     if request.sequence == Sequence::Random {
         shuffle(&mut pages, &mut random);
     }
@@ -47,7 +47,7 @@ mod tests {
             seed,
             ..request(100)
         };
-        order_of(&request, 1)
+        order_of(&request, 100, 1)
     }
 
     #[test]
