@@ -191,7 +191,7 @@ impl Request {
         }
         let unit = u64::from(batch).max(page_size(self.memory) / 4096);
         let most = u64::from(MOST_SLOTS / vcpus) * u64::from(batch);
-        ordered.min(most / unit * unit)
+        ordered.min((most / unit * unit).max(unit))
     }
 
     /// The largest number of vCPUs.
