@@ -6,7 +6,7 @@
 // A new route or mechanism does not compile here until it has an arm.
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use pagetoll_bill::{Backend, Bill, Figures, Route, Row, System, Unit};
+use pagetoll_bill::{Backend, Bill, Route, Row, System, Unit};
 use pagetoll_cost::Derived;
 
 use crate::routes::derived::Rows;

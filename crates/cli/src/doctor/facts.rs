@@ -8,8 +8,6 @@ use pagetoll_bill::Arch;
 use pagetoll_live::host::recording::has_vmx_or_svm;
 use pagetoll_live::routes::pv::{Guest, Surroundings};
 
-use crate::pci::names_in;
-
 /// Vendors of machines that hypervisors show (`/sys/class/dmi/id/sys_vendor`), by which a guest of Xen knows that Xen runs
 /// below another. Assumed: others do not nest Xen.
 const VIRTUAL: [&str; 5] = [

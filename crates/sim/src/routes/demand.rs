@@ -221,7 +221,7 @@ fn controls(
     prices: &Prices<'_>,
     scenario: &Scenario,
 ) -> Result<Vec<(Property, u64)>, BillingError> {
-    let properties = scenario.mechanism.properties().iter();
+    let properties = Property::checked_on(scenario.mechanism).iter();
     let failed = properties.map(|&property| {
         let broken = run_broken(topology, prices, scenario, property.defect())?;
         Ok((property, broken.trials(property).failed))

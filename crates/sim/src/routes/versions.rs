@@ -48,9 +48,7 @@ pub(crate) fn pin_warning(costs: &CostTable, mechanism: Pin) -> Option<String> {
     let takes = match mechanism {
         Pin::PerFolio if by_page => "per-page",
         Pin::PerPage if !by_page => "per-folio",
-        Pin::PerFolio | Pin::PerPage | Pin::PerBatch | Pin::Kernel | Pin::Iommufd | Pin::Range => {
-            return None;
-        }
+        Pin::PerFolio | Pin::PerPage | Pin::PerBatch | Pin::Range => return None,
     };
     Some(format!(
         "warning: cost table {} was counted on Linux {counted}, which pins {takes} (as all {since} 6.18): row {} is \

@@ -182,11 +182,7 @@ fn tolls(cost_per_page: f64, demand: &Demand, found: &DemandRun) -> Vec<Toll> {
             tolls.push(prefaults(demand));
             "look-up-in-vain"
         }
-        Mechanism::Kernel
-        | Mechanism::Uffd
-        | Mechanism::Exit
-        | Mechanism::ExitOnMissing
-        | Mechanism::ExitGmem => {
+        Mechanism::Uffd | Mechanism::ExitOnMissing => {
             tolls.extend(mapping(found, prices.exit));
             if demand.missing > 0 {
                 tolls.extend(exit_tolls(demand, &prices));

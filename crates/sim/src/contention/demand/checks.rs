@@ -50,30 +50,28 @@ impl Property {
             Self::InstalledOnce => Defect::DoubleInstall,
         }
     }
-}
 
-impl Mechanism {
-    /// Returns whether user space populates the pages.
-    pub(crate) const fn has_pager(self) -> bool {
-        match self {
-            Self::Populated | Self::Kernel => false,
-            Self::Uffd | Self::Exit | Self::ExitOnMissing => true,
-        }
-    }
-
-    /// The properties that its runs can lack. A guest that writes to memory which the kernel fills reads nothing.
+    /// Properties that runs of a mechanism can lack. A guest that writes to memory which the kernel fills reads nothing.
     #[must_use]
-    pub const fn properties(self) -> &'static [Property] {
-        match self {
-            Self::Populated => &[Property::ValuesRead, Property::ContentOnHost],
-            Self::Kernel => &[Property::ContentOnHost],
-            Self::Uffd | Self::Exit | Self::ExitOnMissing => &[
-                Property::ValuesRead,
-                Property::ContentOnHost,
-                Property::FaultsAnswered,
-                Property::InstalledOnce,
+    pub const fn checked_on(mechanism: Mechanism) -> &'static [Self] {
+        match mechanism {
+            Mechanism::Populated => &[Self::ValuesRead, Self::ContentOnHost],
+            Mechanism::Kernel => &[Self::ContentOnHost],
+            Mechanism::Uffd | Mechanism::Exit | Mechanism::ExitOnMissing => &[
+                Self::ValuesRead,
+                Self::ContentOnHost,
+                Self::FaultsAnswered,
+                Self::InstalledOnce,
             ],
         }
+    }
+}
+
+/// Returns whether user space populates the pages.
+pub(crate) const fn has_pager(mechanism: Mechanism) -> bool {
+    match mechanism {
+        Mechanism::Populated | Mechanism::Kernel => false,
+        Mechanism::Uffd | Mechanism::Exit | Mechanism::ExitOnMissing => true,
     }
 }
 

@@ -13,7 +13,7 @@ use pagetoll_models::linux::userfaultfd::{
 };
 use pagetoll_units::{Gfn, Hva};
 
-use super::checks::{Defect, Evidence, Property, Trials};
+use super::checks::{Defect, Evidence, Property, Trials, has_pager};
 use super::{DemandError, MOST_BATCH, Mechanism, Scenario};
 
 /// Start of guest memory in the process.
@@ -135,7 +135,7 @@ impl Host {
             let right = exit == Exit::Done(word(page.0));
             self.evidence.add(Property::ValuesRead, Trials::one(right));
         }
-        if faulted && self.mechanism.has_pager() {
+        if faulted && has_pager(self.mechanism) {
             let done = matches!(exit, Exit::Done(_));
             self.evidence
                 .add(Property::FaultsAnswered, Trials::one(done));
@@ -289,7 +289,7 @@ fn userfaultfd(mm: &mut Mm, guest: Range, mechanism: Mechanism) -> Result<UffdId
         false => Features::default(),
     };
     mm.uffdio_api(uffd, UFFD_API, features)?;
-    if mechanism.has_pager() {
+    if has_pager(mechanism) {
         mm.uffdio_register(uffd, guest, Modes::MISSING)?;
     }
     Ok(uffd)

@@ -171,7 +171,7 @@ fn every_property_holds_in_every_run() {
             };
             let topology = costs.topology().unwrap();
             let ran = run(topology, &costs.prices(), Factors::NONE, &scenario).unwrap();
-            for &property in mechanism.properties() {
+            for &property in Property::checked_on(mechanism) {
                 let Trials { tried, failed } = ran.evidence.trials(property);
                 assert_eq!(failed, 0, "{property:?} of {scenario:?}");
                 assert!(
@@ -195,11 +195,11 @@ fn each_check_catches_its_defect_and_no_other_run_is_broken_alike() {
             };
             let broken = |defect| run_broken(topology, &costs.prices(), &scenario, defect).unwrap();
             let failed = |defect, property| broken(defect).trials(property).failed;
-            for &property in mechanism.properties() {
+            for &property in Property::checked_on(mechanism) {
                 let own = failed(property.defect(), property);
                 assert!(own > 0, "{property:?} of {scenario:?}");
             }
-            if mechanism.has_pager() {
+            if checks::has_pager(mechanism) {
                 // A page with the wrong content is answered, once; a fault resolved twice is answered rightly.
                 for property in [Property::FaultsAnswered, Property::InstalledOnce] {
                     assert_eq!(failed(Defect::WrongContent, property), 0, "{scenario:?}");

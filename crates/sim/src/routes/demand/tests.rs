@@ -53,8 +53,8 @@ fn every_check_passes_beside_a_broken_pager_that_fails_it() {
     for row in &draft.rows {
         let properties = scenarios(&request)
             .into_iter()
-            .find(|one| row.key.method == one.mechanism.models().into())
-            .map(|one| one.mechanism.properties());
+            .find(|one| row.key.method == one.mechanism.into())
+            .map(|one| Property::checked_on(one.mechanism));
         let names: Vec<_> = row.checks.iter().map(|check| check.name.as_str()).collect();
         let expected: Vec<_> = properties.unwrap().iter().map(|one| one.name()).collect();
         assert_eq!(names, expected, "{}", row.key);
