@@ -222,7 +222,7 @@ pub(crate) fn conformance(bench: &Bench) -> Result<(), Failed> {
 
 /// A user's own kernel, which here is a copy of Debian's: the same figures as by the package.
 pub(crate) fn own_files(bench: &Bench) -> Result<(), Failed> {
-    let image = bench.folder.path().join("my kernel, patched");
+    let image = bench.folder.path().join("my patched kernel");
     fs::copy(&bench.kernel.image, &image)?;
     let Ok(headers) = &bench.kernel.headers else {
         return Err("Debian's own kernel has no headers here".into());

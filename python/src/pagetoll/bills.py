@@ -84,6 +84,8 @@ class Check(Record):
     control_failed: int | None = None
     verdict: str
     """``pass``, ``fail`` or ``inconclusive``."""
+    kept: str | None = None
+    """Day in UTC, such as ``2026-11-26``, of the race that gave these numbers, where it was kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,13 +105,17 @@ impl Child {
     ///
     /// # Errors
     /// [`Error::Process`] after `limit`, [`Error::Stopped`] when `stop` is requested; it has
-    /// been killed then.
+    /// been killed then. [`Error::Stopped`] too where it failed after the request: who signals a whole group or cgroup
+    /// signals both.
     pub fn wait(&mut self, limit: Duration, stop: &Stop) -> Result<ExitStatus, Error> {
         let began = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
             if let Some(status) = self.try_wait()? {
-                return Ok(status);
+                return match stop.requested() && !status.success() {
+                    true => Err(Error::Stopped),
+                    false => Ok(status),
+                };
             }
             if stop.requested() {
                 self.kill();

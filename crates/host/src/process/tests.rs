@@ -134,6 +134,20 @@ fn kills_when_asked_to_stop() {
 }
 
 #[test]
+fn a_child_that_failed_after_the_request_was_stopped_with_it() {
+    let stop = Stop::new();
+    stop.request();
+    for (script, stopped) in [("kill -TERM $$", true), ("exit 1", true), ("exit 0", false)] {
+        let mut child = shell(script).start().unwrap();
+        while child.try_wait().unwrap().is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let ended = child.wait(LONG, &stop);
+        assert_eq!(matches!(ended, Err(Error::Stopped)), stopped, "{script}: {ended:?}");
+    }
+}
+
+#[test]
 fn the_activity_of_a_child_is_that_of_the_program_behind_its_wrappers() {
     for containment in containments() {
         let child = shell("while :; do :; done")

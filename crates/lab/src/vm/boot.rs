@@ -266,6 +266,8 @@ impl Qemu<'_> {
                 continue;
             }
             if let Some(status) = ended {
+                // A signal to the whole group ends QEMU as well.
+                self.stop.check()?;
                 return Err(early_end(&self.child, status, reports.len()));
             }
             if watchdog.is_due(Instant::now()) {
@@ -388,8 +390,9 @@ impl Qemu<'_> {
             if let Some(found) = look(self)? {
                 return Ok(found);
             }
+            let ended = self.child.try_wait()?;
             self.stop.check()?;
-            if let Some(status) = self.child.try_wait()? {
+            if let Some(status) = ended {
                 return Err(early_end(&self.child, status, 0));
             }
             if watchdog.is_due(Instant::now()) {
