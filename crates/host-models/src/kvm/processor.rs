@@ -2,7 +2,7 @@
 
 use pagetoll_units::Gfn;
 
-use crate::linux::Errno;
+use crate::Errno;
 
 /// The processor that KVM was built for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -56,7 +56,7 @@ pub struct Pte {
 
 impl Pte {
     /// A page that can be read.
-    pub(in crate::linux) const fn readable(mapped: PteTarget) -> Self {
+    pub(crate) const fn readable(mapped: PteTarget) -> Self {
         Self {
             mapped,
             writable: false,
@@ -66,7 +66,7 @@ impl Pte {
     }
 
     /// A page of an area, that can be written if the area can.
-    pub(in crate::linux) fn new(vma: &Vma, mapped: PteTarget) -> Self {
+    pub(crate) fn new(vma: &Vma, mapped: PteTarget) -> Self {
         Self {
             writable: vma.maps_writable(),
             ..Self::readable(mapped)
@@ -75,7 +75,7 @@ impl Pte {
 
     /// The page, protected from writes by a userfaultfd.
     #[must_use]
-    pub(in crate::linux) const fn protected(self) -> Self {
+    pub(crate) const fn protected(self) -> Self {
         Self {
             writable: false,
             uffd_wp: true,

@@ -4,7 +4,7 @@
 //! [`Capabilities::exit_on_missing`] is there, the exit-on-missing series: "KVM: Improve KVM + userfaultfd performance
 //! via KVM_EXIT_MEMORY_FAULT", version 7 (kvm@vger.kernel.org, 15 February 2024), which no kernel has merged.
 //!
-//! Functional: a VM's slots are real, stage 2 is filled by faults over a real [`Mm`](crate::linux::mm::Mm), and what
+//! Functional: a VM's slots are real, stage 2 is filled by faults over a real [`Mm`](crate::mm::Mm), and what
 //! the kernel refuses is refused with the same error. Nothing has a cost here.
 //!
 //! Calls return at once here. On a real kernel a change of slots waits until no vCPU is within `KVM_RUN` holding the old

@@ -4,7 +4,7 @@ use pagetoll_units::Hva;
 use proptest::prelude::*;
 
 use super::{Fault, Features, OpenFlags, Queues, Range, ThreadId, UffdId};
-use crate::linux::mm::{Backing, Mm, Modes, PAGE_SIZE, Permission, Reason, Vma};
+use crate::mm::{Backing, Mm, Modes, PAGE_SIZE, Permission, Reason, Vma};
 
 const START: u64 = 1 << 34;
 

@@ -12,9 +12,9 @@ use pagetoll_units::{Gpa, Hva};
 use super::{
     Binding, Capabilities, Exit, GmemFlags, GmemId, Processor, Region, SlotFlags, Vcpu, Vm,
 };
-use crate::linux::Errno;
-use crate::linux::mm::{Access, AccessResult, Backing, Mm, Modes, Page, Permission, Vma};
-use crate::linux::userfaultfd::{
+use crate::Errno;
+use crate::mm::{Access, AccessResult, Backing, Mm, Modes, Page, Permission, Vma};
+use crate::userfaultfd::{
     Features, Fill, OpenFlags, Poll, Protect, Range, Source, ThreadId, UffdId,
 };
 

@@ -3,7 +3,7 @@
 use pagetoll_units::Hva;
 
 use super::{FaultError, Mm, PteTarget, Reason};
-use crate::linux::userfaultfd::{Fault, ThreadId, UffdId};
+use crate::userfaultfd::{Fault, ThreadId, UffdId};
 
 /// An access to the first word of a page or, for reading, to any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Mm {
 
 impl Reason {
     /// `UFFD_PAGEFAULT_FLAG_WP` and `_MINOR` of include/uapi/linux/userfaultfd.h.
-    pub(in crate::linux) const fn flag(self) -> u64 {
+    pub(crate) const fn flag(self) -> u64 {
         match self {
             Self::Missing => 0,
             Self::WriteProtect => 1 << 1,

@@ -4,8 +4,8 @@ use pagetoll_units::Hva;
 
 use super::register::validate_range;
 use super::{Features, Range, ThreadId, UffdId};
-use crate::linux::Errno;
-use crate::linux::mm::{Backing, Mm, Modes, Pte, PteTarget, Vma};
+use crate::Errno;
+use crate::mm::{Backing, Mm, Modes, Pte, PteTarget, Vma};
 
 /// `UFFDIO_WRITEPROTECT_MODE_WP` and `_DONTWAKE`.
 const WP: u64 = 1 << 0;
@@ -89,7 +89,7 @@ impl Mm {
             }
             at += self
                 .vma(Hva(at))
-                .map_or(crate::linux::mm::PAGE_SIZE, Vma::page_size);
+                .map_or(crate::mm::PAGE_SIZE, Vma::page_size);
         }
     }
 }

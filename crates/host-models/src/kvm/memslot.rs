@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use pagetoll_units::{Gfn, Gpa, Hva};
 
 use super::{GmemFlags, GmemId, Vm};
-use crate::linux::Errno;
-use crate::linux::mm::{PAGE_SIZE, TASK_SIZE};
+use crate::Errno;
+use crate::mm::{PAGE_SIZE, TASK_SIZE};
 
 /// `KVM_MEM_MAX_NR_PAGES`.
 const MAX_PAGES: u64 = (1 << 31) - 1;

@@ -7,9 +7,9 @@ use pagetoll_units::{Gfn, Gpa, Hva};
 use proptest::prelude::*;
 
 use super::{Capabilities, Exit, Processor, Region, SlotFlags, Vcpu, Vm, run};
-use crate::linux::Errno;
-use crate::linux::mm::{Access, Backing, Mm, Modes, PAGE_SIZE, Permission, Vma};
-use crate::linux::userfaultfd::{Features, OpenFlags, Range, ThreadId};
+use crate::Errno;
+use crate::mm::{Access, Backing, Mm, Modes, PAGE_SIZE, Permission, Vma};
+use crate::userfaultfd::{Features, OpenFlags, Range, ThreadId};
 
 #[test]
 fn the_model_answers_as_the_real_kernel_did() {

@@ -5,8 +5,8 @@
 use pagetoll_units::Gpa;
 
 use super::{FaultResult, MemoryFault, Vm};
-use crate::linux::mm::{Access, Mm};
-use crate::linux::userfaultfd::ThreadId;
+use crate::mm::{Access, Mm};
+use crate::userfaultfd::ThreadId;
 
 /// Reason why `KVM_RUN` returned, or why it has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use super::Vm;
 use super::stage2::Target;
-use crate::linux::Errno;
-use crate::linux::mm::{PAGE_SIZE, Page, PageCache};
+use crate::Errno;
+use crate::mm::{PAGE_SIZE, Page, PageCache};
 
 /// A guest_memfd of a VM, in the order of their making.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

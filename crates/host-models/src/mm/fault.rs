@@ -10,7 +10,7 @@
 use pagetoll_units::Hva;
 
 use super::{Access, Mm, Modes, Page, Permission, Pte, PteTarget, Vma};
-use crate::linux::userfaultfd::UffdId;
+use crate::userfaultfd::UffdId;
 
 /// Reason why a fault goes to a userfaultfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

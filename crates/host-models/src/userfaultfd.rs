@@ -34,17 +34,17 @@ use pagetoll_units::Hva;
 
 /// One of a process's userfaultfds, in the order of their making.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UffdId(pub(in crate::linux) usize);
+pub struct UffdId(pub(crate) usize);
 
 /// A userfaultfd: `struct userfaultfd_ctx`.
 #[derive(Clone, Debug)]
 pub struct Userfaultfd {
-    pub(in crate::linux) opened: OpenFlags,
+    pub(crate) opened: OpenFlags,
     /// Features that were agreed on; `None` before `UFFDIO_API`.
-    pub(in crate::linux) features: Option<Features>,
-    pub(in crate::linux) released: bool,
+    pub(crate) features: Option<Features>,
+    pub(crate) released: bool,
     /// Faults that wait.
-    pub(in crate::linux) queues: Queues,
+    pub(crate) queues: Queues,
 }
 
 /// A range of addresses, as the calls take it: `struct uffdio_range`.

@@ -3,7 +3,7 @@
 use pagetoll_units::Hva;
 
 use super::{HUGE_PAGE_SIZE, PAGE_SIZE};
-use crate::linux::userfaultfd::UffdId;
+use crate::userfaultfd::UffdId;
 
 /// A file that memory can be mapped from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Vma {
     }
 
     /// The page of its file at an address: `linear_page_index`.
-    pub(in crate::linux) fn file_page(&self, at: Hva) -> Option<(FileId, u64)> {
+    pub(crate) fn file_page(&self, at: Hva) -> Option<(FileId, u64)> {
         let offset = (at.0 - self.start.0) / self.page_size();
         match self.backing {
             Backing::Anonymous => None,

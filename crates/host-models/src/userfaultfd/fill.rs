@@ -4,8 +4,8 @@ use pagetoll_units::Hva;
 
 use super::register::{validate_range, validate_unaligned_range};
 use super::{Range, ThreadId, UffdId};
-use crate::linux::Errno;
-use crate::linux::mm::{Backing, FileId, Mm, Modes, Page, Pte, PteTarget, Vma};
+use crate::Errno;
+use crate::mm::{Backing, FileId, Mm, Modes, Page, Pte, PteTarget, Vma};
 
 /// `UFFDIO_COPY_MODE_WP`, `UFFDIO_CONTINUE_MODE_WP`.
 const WP: u64 = 1 << 1;
@@ -196,7 +196,7 @@ impl Mm {
 
     /// Page that the calling thread finds at an address: `copy_from_user`, which faults pages in.
     fn page_at(&mut self, at: Hva) -> Result<Page, Errno> {
-        let faulted = self.fault_in(at, crate::linux::mm::Access::Read);
+        let faulted = self.fault_in(at, crate::mm::Access::Read);
         // A thread that copies from memory that its own userfaultfd watches sleeps for ever; no script does.
         faulted.map_err(|_| Errno::Fault)?;
         self.content(at).ok_or(Errno::Fault)

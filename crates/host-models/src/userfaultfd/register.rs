@@ -1,8 +1,8 @@
 //! Memory that a userfaultfd watches.
 
 use super::{Features, Range, ThreadId, UffdId};
-use crate::linux::Errno;
-use crate::linux::mm::{Backing, Mm, Modes, PAGE_SIZE, Permission, Registration, TASK_SIZE, Vma};
+use crate::Errno;
+use crate::mm::{Backing, Mm, Modes, PAGE_SIZE, Permission, Registration, TASK_SIZE, Vma};
 
 bitflags::bitflags! {
     /// The calls that will work on a range, as `UFFDIO_REGISTER` reports them: a bit for each, by its number.

@@ -13,8 +13,8 @@
 use pagetoll_units::{Gfn, Gpa, Hva};
 
 use super::{GmemId, Memslot, SlotFlags, Vm};
-use crate::linux::mm::{Access, AccessResult, Mm, PAGE_SIZE, Pte, PteTarget};
-use crate::linux::userfaultfd::ThreadId;
+use crate::mm::{Access, AccessResult, Mm, PAGE_SIZE, Pte, PteTarget};
+use crate::userfaultfd::ThreadId;
 
 /// `kvm_run.memory_fault`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use pagetoll_units::Hva;
 
 use super::{Fault, Queues, ThreadId, UffdId, Userfaultfd};
-use crate::linux::Errno;
-use crate::linux::mm::{Mm, TASK_SIZE};
+use crate::Errno;
+use crate::mm::{Mm, TASK_SIZE};
 
 /// `UFFD_API`: the only version there is.
 const UFFD_API: u64 = 0xaa;
@@ -156,7 +156,7 @@ impl Mm {
 
     /// Returns whether faults wait in a userfaultfd's queue; else they are errors. Every fault here is the kernel's
     /// own.
-    pub(in crate::linux) fn waits_on(&self, uffd: UffdId) -> bool {
+    pub(crate) fn waits_on(&self, uffd: UffdId) -> bool {
         self.userfaultfds.get(uffd.0).is_some_and(|found| {
             let sigbus = found
                 .features
@@ -166,7 +166,7 @@ impl Mm {
     }
 
     /// Returns whether messages have the very address that was touched.
-    pub(in crate::linux) fn has_exact_address(&self, uffd: UffdId) -> bool {
+    pub(crate) fn has_exact_address(&self, uffd: UffdId) -> bool {
         let features = self
             .userfaultfds
             .get(uffd.0)
@@ -175,7 +175,7 @@ impl Mm {
     }
 
     /// A thread falls asleep.
-    pub(in crate::linux) fn queue(&mut self, uffd: UffdId, fault: Fault) {
+    pub(crate) fn queue(&mut self, uffd: UffdId, fault: Fault) {
         if let Some(found) = self.userfaultfds.get_mut(uffd.0) {
             found.queues.push(fault);
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pagetoll_units::Hva;
 
-use crate::linux::mm::Reason;
+use crate::mm::Reason;
 
 /// A thread of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

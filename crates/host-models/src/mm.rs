@@ -24,8 +24,8 @@ use std::collections::BTreeMap;
 
 use pagetoll_units::Hva;
 
-use super::Errno;
-use super::userfaultfd::Userfaultfd;
+use crate::Errno;
+use crate::userfaultfd::Userfaultfd;
 
 /// Bytes of a base page: `PAGE_SIZE` of x86-64.
 pub const PAGE_SIZE: u64 = pagetoll_units::PAGE_SIZE.get();
@@ -42,7 +42,7 @@ pub struct Mm {
     /// Leaf entries by the address of their page.
     ptes: BTreeMap<u64, Pte>,
     files: Vec<PageCache>,
-    pub(super) userfaultfds: Vec<Userfaultfd>,
+    pub(crate) userfaultfds: Vec<Userfaultfd>,
     /// Number of entries that were ever set or cleared.
     changes: u64,
 }
@@ -120,7 +120,7 @@ impl Mm {
     }
 
     /// The areas that overlap a range, in order: `for_each_vma_range`.
-    pub(super) fn vmas_in(&self, start: u64, end: u64) -> impl Iterator<Item = &Vma> {
+    pub(crate) fn vmas_in(&self, start: u64, end: u64) -> impl Iterator<Item = &Vma> {
         self.vmas
             .iter()
             .filter(move |vma| vma.start.0 < end && vma.end.0 > start)
@@ -128,7 +128,7 @@ impl Mm {
 
     /// Gives the areas of a range to a userfaultfd, or takes them away; cuts what reaches beyond the range, and joins
     /// what has become alike: `vma_modify_flags_uffd`.
-    pub(super) fn set_registration(
+    pub(crate) fn set_registration(
         &mut self,
         start: u64,
         end: u64,
@@ -158,13 +158,13 @@ impl Mm {
         self.ptes.get(&self.page_of(at))
     }
 
-    pub(super) fn set_pte(&mut self, at: Hva, mut pte: Pte) {
+    pub(crate) fn set_pte(&mut self, at: Hva, mut pte: Pte) {
         self.changes += 1;
         pte.serial = self.changes;
         self.ptes.insert(self.page_of(at), pte);
     }
 
-    pub(super) fn clear_pte(&mut self, at: Hva) {
+    pub(crate) fn clear_pte(&mut self, at: Hva) {
         self.changes += 1;
         self.ptes.remove(&self.page_of(at));
     }
