@@ -23,8 +23,7 @@ use pagetoll_backend::Stop;
 use pagetoll_bill::spec::MemoryKind;
 use pagetoll_conformance::kvm::{Case, Need, Outcome, Version};
 
-use crate::vm::{gmem, kvm, memory as guest_memory};
-use crate::{LiveError, arch};
+use crate::{LiveError, arch, gmem, guest_memory};
 use pagetoll_pager::{Delivery, Features, Userfaultfd};
 
 /// What this host answered.
@@ -69,7 +68,7 @@ struct Here {
 
 impl Here {
     fn examine() -> Result<Self, LiveError> {
-        let vm = kvm::open_kvm()?
+        let vm = pagetoll_vmm::open_kvm()?
             .create_vm()
             .map_err(LiveError::system("KVM_CREATE_VM"))?;
         Userfaultfd::new(Delivery::Message).map_err(|error| {

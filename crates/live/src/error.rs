@@ -4,9 +4,10 @@ use std::io;
 
 use pagetoll_backend::{Class, Classified, Stopped};
 use pagetoll_bill::OrderError;
-use thiserror::Error;
-
 use pagetoll_pager::PagerError;
+use pagetoll_vmm::Error as MachineError;
+use thiserror::Error;
+use vm_memory::GuestMemoryError;
 
 /// Why a bill, a measurement or a conformance case ended early.
 #[derive(Debug, Error)]
@@ -65,6 +66,22 @@ pub enum LiveError {
     /// Stopped from outside, as by Ctrl-C.
     #[error(transparent)]
     Stopped(#[from] Stopped),
+}
+
+impl From<MachineError> for LiveError {
+    fn from(error: MachineError) -> Self {
+        match error {
+            MachineError::Environment { what, remedy } => Self::environment(what, remedy),
+            MachineError::System { operation, source } => Self::System { operation, source },
+            MachineError::Memory(problem) => Self::BadOrder(problem),
+        }
+    }
+}
+
+impl From<GuestMemoryError> for LiveError {
+    fn from(error: GuestMemoryError) -> Self {
+        MachineError::from(error).into()
+    }
 }
 
 impl Classified for LiveError {

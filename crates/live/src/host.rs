@@ -10,11 +10,11 @@ use std::io;
 use kvm_bindings::KVM_CAP_MEMORY_FAULT_INFO;
 use kvm_ioctls::{Cap, Kvm};
 use pagetoll_bill::spec::MemoryKind;
+use pagetoll_vmm::{DEVICE, Error as MachineError, open_kvm};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use crate::vm::gmem;
-use crate::vm::kvm::{DEVICE, open_kvm};
-use crate::vm::memory::{self, free_hugepages};
+use crate::gmem;
+use crate::guest_memory::{self, free_hugepages};
 use crate::{LiveError, arch};
 use pagetoll_pager::{DECODES_FAULTS, Delivery, Features, Userfaultfd};
 
@@ -105,9 +105,9 @@ pub fn check() -> Result<(), LiveError> {
 fn kvm() -> Capability {
     match open_kvm() {
         Ok(kvm) => Capability::works(DEVICE, format!("{} vCPUs recommended", kvm.get_nr_vcpus())),
-        Err(LiveError::Environment { what, remedy }) => {
+        Err(MachineError::Environment { what, remedy }) => {
             let detail = what.trim_start_matches("/dev/kvm: ");
-            Capability::lacks(DEVICE, Level::Missing, detail, &remedy)
+            Capability::lacks(DEVICE, Level::Missing, detail, remedy)
         }
         Err(other) => Capability::lacks(DEVICE, Level::Missing, &other.to_string(), "see dmesg"),
     }
@@ -279,7 +279,7 @@ fn hugetlb(kind: MemoryKind) -> Capability {
         Some(_) => {
             let remedy = format!(
                 "echo N > {}/nr_hugepages, for --memory {kind}",
-                memory::hugepages_folder(kind)
+                guest_memory::hugepages_folder(kind)
             );
             Capability::lacks(name, Level::Limited, "none free", &remedy)
         }

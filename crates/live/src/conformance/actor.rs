@@ -11,9 +11,10 @@ use std::thread::JoinHandle;
 
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use pagetoll_conformance::kvm::Answer;
+use pagetoll_vmm::arch;
 
 use super::guest;
-use crate::{LiveError, arch};
+use crate::LiveError;
 
 const WORD: usize = 8;
 

@@ -1,9 +1,9 @@
 //! What the pages hold: every word is known, so that a lost, torn or misplaced page is seen.
 
+use pagetoll_vmm::guest::Layout;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use crate::LiveError;
-use crate::vm::guest::{Layout, inaccessible};
 
 /// The content of all paged memory: word number `n` is `first + n * step`, modulo 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +54,7 @@ impl Content {
         for entry in order {
             let offset = entry & !1;
             let address = GuestAddress(layout.data_of(vcpu) + offset);
-            memory
-                .read_slice(&mut bytes, address)
-                .map_err(|error| inaccessible(&error))?;
+            memory.read_slice(&mut bytes, address)?;
             if !self.is_right(&bytes, first_page * 512 + offset / 8, *entry) {
                 wrong += 1;
             }

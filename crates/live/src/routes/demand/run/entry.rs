@@ -1,10 +1,10 @@
 //! Entry of a vCPU thread into the guest, and its work when the guest comes back.
 
 use kvm_ioctls::VcpuFd;
+use pagetoll_vmm::{Left, judge, judge_error};
 
 use crate::LiveError;
-use crate::vm::exit::{Left, judge, judge_error};
-use crate::vm::gmem::GmemSlots;
+use crate::gmem::GmemSlots;
 use pagetoll_pager::{Counts, FaultHandler, PageSource, RunOutcome};
 
 /// Source of the content of a bench's pages.

@@ -12,7 +12,7 @@
 use std::arch::global_asm;
 use std::slice;
 
-use crate::vm::guest::Program;
+use crate::guest::Program;
 
 /// The port that ends a program: POST codes, which no machine answers on.
 pub(super) const DONE_PORT: u16 = 0x80;

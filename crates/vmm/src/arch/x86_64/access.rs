@@ -7,12 +7,12 @@ use super::code::DONE_PORT;
 use super::vcpu::RFLAGS;
 
 /// `mov rax, [rdi]`, `out dx, al` (Intel SDM volume 2).
-pub(crate) const READ: [u8; 4] = [0x48, 0x8b, 0x07, 0xee];
+pub const READ: [u8; 4] = [0x48, 0x8b, 0x07, 0xee];
 /// `mov [rdi], rax`, `out dx, al`.
-pub(crate) const WRITE: [u8; 4] = [0x48, 0x89, 0x07, 0xee];
+pub const WRITE: [u8; 4] = [0x48, 0x89, 0x07, 0xee];
 
 /// The registers that begin an access by `code`; a read has no use for the word.
-pub(crate) fn begin_access(
+pub fn begin_access(
     vcpu: &VcpuFd,
     code: u64,
     gpa: u64,
@@ -29,6 +29,6 @@ pub(crate) fn begin_access(
 }
 
 /// What was read, or what was written.
-pub(crate) fn accessed_word(vcpu: &VcpuFd) -> Result<u64, kvm_ioctls::Error> {
+pub fn accessed_word(vcpu: &VcpuFd) -> Result<u64, kvm_ioctls::Error> {
     Ok(vcpu.get_regs()?.rax)
 }

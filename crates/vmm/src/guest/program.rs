@@ -1,8 +1,8 @@
 //! The guest's programs, whose code is the processor's.
 
-/// What the guest does.
+/// Program of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Program {
+pub enum Program {
     /// Reads the order, so that it is mapped. No result.
     Warm,
     /// Touches the pages. The result is the sum of what was read. A written page gets its entry of the order as its
@@ -15,6 +15,7 @@ pub(crate) enum Program {
 }
 
 impl Program {
+    /// All programs.
     pub(crate) const ALL: [Self; 4] = [Self::Warm, Self::Touch, Self::Verify, Self::Leave];
 
     pub(crate) const fn number(self) -> u64 {

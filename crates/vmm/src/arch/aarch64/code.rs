@@ -15,7 +15,7 @@
 use std::arch::global_asm;
 use std::slice;
 
-use crate::vm::guest::Program;
+use crate::guest::Program;
 
 /// The program's code, which is independent of its address.
 pub(crate) fn code(program: Program) -> &'static [u8] {

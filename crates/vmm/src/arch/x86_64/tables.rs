@@ -8,8 +8,8 @@
 
 use vm_memory::GuestMemoryMmap;
 
-use crate::LiveError;
-use crate::vm::guest::write;
+use crate::Error;
+use crate::guest::write;
 
 pub(super) const PML4: u64 = 0x1000;
 const PDPT: u64 = 0x2000;
@@ -23,7 +23,7 @@ const TABLE: u64 = 0x67;
 const LARGE: u64 = TABLE | 1 << 7;
 
 /// Maps what lies below `end`.
-pub(crate) fn write_tables(memory: &GuestMemoryMmap, end: u64) -> Result<(), LiveError> {
+pub fn write_tables(memory: &GuestMemoryMmap, end: u64) -> Result<(), Error> {
     write(memory, PML4, &[PDPT | TABLE])?;
     for gib in 0..end.div_ceil(GIB) {
         let directory = DIRECTORIES + gib * 4096;

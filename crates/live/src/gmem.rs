@@ -19,12 +19,9 @@ use std::time::Instant;
 
 use kvm_bindings::{KVM_MEM_GUEST_MEMFD, kvm_create_guest_memfd, kvm_userspace_memory_region2};
 use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
+use pagetoll_vmm::{Left, Machine, judge, judge_error, reserve};
 use vm_memory::{Bytes, GuestAddress, MmapRegion};
 
-use super::backing::{self, Region};
-use super::exit::{Left, judge, judge_error};
-use super::guest::inaccessible;
-use super::machine::Machine;
 use crate::LiveError;
 use pagetoll_pager::Counts;
 
@@ -37,8 +34,6 @@ pub(crate) struct GmemSlots<'m> {
     machine: &'m Machine,
     content: &'m [u8],
     slot_bytes: u64,
-    /// Address of the paged memory in this process.
-    host: u64,
     /// The addresses of slots whose page is missing.
     nowhere: MmapRegion,
     /// Set for slots that are ordinary ones by now.
@@ -76,7 +71,7 @@ impl<'m> GmemSlots<'m> {
         batch: u32,
         content: &'m [u8],
     ) -> Result<Self, LiveError> {
-        let layout = machine.backing.layout;
+        let layout = machine.backing().layout;
         let slot_bytes = u64::from(batch) * 4096;
         let count = layout.data_bytes() / slot_bytes;
         check_count(machine, count)?;
@@ -93,11 +88,10 @@ impl<'m> GmemSlots<'m> {
             machine,
             content,
             slot_bytes,
-            host: machine.backing.data_address()?,
-            nowhere: backing::nothing(layout.data_bytes())?,
+            nowhere: reserve(layout.data_bytes())?,
             swapped: (0..count).map(|_| Mutex::new(false)).collect(),
         };
-        let file = create(&machine.vm.fd, layout.data_bytes())?;
+        let file = create(&machine.vm().fd, layout.data_bytes())?;
         for index in 0..count {
             slots.bind(index, &file)?;
         }
@@ -110,24 +104,19 @@ impl<'m> GmemSlots<'m> {
         u32::try_from(index + 1).unwrap_or(u32::MAX)
     }
 
-    fn region(&self, index: u64) -> Region {
-        let offset = index * self.slot_bytes;
-        Region {
-            guest: self.machine.backing.layout.data + offset,
-            bytes: self.slot_bytes,
-            host: self.host + offset,
-        }
+    /// Guest physical address of a slot.
+    fn guest(&self, index: u64) -> u64 {
+        self.machine.backing().layout.data + index * self.slot_bytes
     }
 
     fn bind(&self, index: u64, file: &OwnedFd) -> Result<(), LiveError> {
         use std::os::fd::AsRawFd;
-        let Region { guest, bytes, .. } = self.region(index);
         let userspace_addr = self.nowhere.as_ptr().addr() as u64 + index * self.slot_bytes;
         let region = kvm_userspace_memory_region2 {
             slot: Self::number(index),
             flags: KVM_MEM_GUEST_MEMFD,
-            guest_phys_addr: guest,
-            memory_size: bytes,
+            guest_phys_addr: self.guest(index),
+            memory_size: self.slot_bytes,
             userspace_addr,
             guest_memfd_offset: index * self.slot_bytes,
             guest_memfd: file.as_raw_fd().cast_unsigned(),
@@ -135,7 +124,7 @@ impl<'m> GmemSlots<'m> {
         };
         // SAFETY: what is behind the address can be neither read nor written, and the slots are swapped or never entered
         // again before it goes.
-        let set = unsafe { self.machine.vm.fd.set_user_memory_region2(region) };
+        let set = unsafe { self.machine.vm().fd.set_user_memory_region2(region) };
         set.map_err(LiveError::system(
             "KVM_SET_USER_MEMORY_REGION2 with a guest_memfd",
         ))
@@ -143,21 +132,21 @@ impl<'m> GmemSlots<'m> {
 
     /// Enters the guest until it leaves for another reason than a missing page.
     pub(crate) fn run(&self, vcpu: &mut VcpuFd, counts: &mut Counts) -> Result<Left, LiveError> {
-        let memory = &self.machine.backing.memory;
+        let memory = &self.machine.backing().memory;
         loop {
             let fault = match vcpu.run() {
                 Ok(VcpuExit::MemoryFault { gpa, .. }) => gpa,
                 Ok(VcpuExit::MmioRead(gpa, data)) if self.index(gpa).is_some() => {
                     self.populate(gpa, counts)?;
                     let read = memory.read_slice(data, GuestAddress(gpa));
-                    read.map_err(|error| inaccessible(&error))?;
+                    read?;
                     counts.completed += 1;
                     continue;
                 }
                 Ok(VcpuExit::MmioWrite(gpa, data)) if self.index(gpa).is_some() => {
                     self.populate(gpa, counts)?;
                     let written = memory.write_slice(data, GuestAddress(gpa));
-                    written.map_err(|error| inaccessible(&error))?;
+                    written?;
                     counts.completed += 1;
                     continue;
                 }
@@ -170,7 +159,7 @@ impl<'m> GmemSlots<'m> {
     }
 
     fn index(&self, address: u64) -> Option<u64> {
-        let index = address.checked_sub(self.machine.backing.layout.data)? / self.slot_bytes;
+        let index = address.checked_sub(self.machine.backing().layout.data)? / self.slot_bytes;
         (index < self.swapped.len() as u64).then_some(index)
     }
 
@@ -188,14 +177,13 @@ impl<'m> GmemSlots<'m> {
             return Ok(());
         }
         let began = Instant::now();
-        let region = self.region(index);
-        self.fill(index, region.guest)?;
+        let guest = self.guest(index);
+        self.fill(index, guest)?;
         let filled = Instant::now();
         counts.reading += filled - began;
         let number = Self::number(index);
-        let deleted = Region { bytes: 0, ..region };
-        self.machine.set_slot(number, deleted)?;
-        self.machine.set_slot(number, region)?;
+        self.machine.delete_slot(number)?;
+        self.machine.set_slot(number, guest, self.slot_bytes)?;
         counts.installing += filled.elapsed();
         counts.calls += 2;
         counts.pages += self.slot_bytes / 4096;
@@ -209,16 +197,14 @@ impl<'m> GmemSlots<'m> {
             .content
             .get(range(index)..range(index + 1))
             .unwrap_or_default();
-        let memory = &self.machine.backing.memory;
-        memory
-            .write_slice(content, GuestAddress(guest))
-            .map_err(|error| inaccessible(&error))
+        let memory = &self.machine.backing().memory;
+        Ok(memory.write_slice(content, GuestAddress(guest))?)
     }
 }
 
 fn check_count(machine: &Machine, count: u64) -> Result<(), LiveError> {
     let most = machine
-        .vm
+        .vm()
         .fd
         .check_extension_int(kvm_ioctls::Cap::NrMemslots);
     match u64::try_from(most) {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use pagetoll_bill::spec::MemoryKind;
+use pagetoll_vmm::Backing;
 
 use crate::LiveError;
 
@@ -16,12 +17,31 @@ pub(crate) const fn page_size(kind: MemoryKind) -> u64 {
     }
 }
 
-/// Whether it is taken from the hugetlb pages that the system has set aside.
+/// Maps memory for a guest of this many vCPUs and pages for each.
+///
+/// # Errors
+/// There are too few hugetlb pages, or the memory cannot be mapped.
+pub(crate) fn map(kind: MemoryKind, vcpus: usize, pages: u64) -> Result<Backing, LiveError> {
+    use pagetoll_vmm::MemoryKind as Backed;
+    if is_hugetlb(kind) {
+        require_hugepages(kind, vcpus as u64 * pages * 4096)?;
+    }
+    let backed = match kind {
+        MemoryKind::Anonymous => Backed::Anonymous,
+        MemoryKind::Shmem => Backed::Shmem,
+        MemoryKind::Thp => Backed::Thp,
+        MemoryKind::Hugetlb2m => Backed::Hugetlb2m,
+        MemoryKind::Hugetlb1g => Backed::Hugetlb1g,
+    };
+    Ok(Backing::new(backed, vcpus, pages)?)
+}
+
+/// Returns whether it is taken from the hugetlb pages that the system has set aside.
 pub(crate) const fn is_hugetlb(kind: MemoryKind) -> bool {
     matches!(kind, MemoryKind::Hugetlb2m | MemoryKind::Hugetlb1g)
 }
 
-/// Where the kernel shows its hugetlb pages of this size.
+/// Folder in which the kernel shows its hugetlb pages of this size.
 pub(crate) fn hugepages_folder(kind: MemoryKind) -> String {
     format!(
         "/sys/kernel/mm/hugepages/hugepages-{}kB",

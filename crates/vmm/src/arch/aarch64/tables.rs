@@ -14,8 +14,8 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::code::vectors;
 use super::{DONE, registers};
-use crate::LiveError;
-use crate::vm::guest::{CODE, inaccessible, write};
+use crate::Error;
+use crate::guest::{CODE, write};
 
 const LEVEL_1: u64 = 0x1000;
 const LEVEL_2: u64 = 0x2000;
@@ -48,10 +48,10 @@ pub(super) const SETTINGS: [(registers::Register, u64); 4] = [
 ];
 
 /// Maps everything, what lies below `end` included, and writes the vectors.
-pub(crate) fn write_tables(memory: &GuestMemoryMmap, end: u64) -> Result<(), LiveError> {
+pub fn write_tables(memory: &GuestMemoryMmap, end: u64) -> Result<(), Error> {
     if end > ENTRIES * GIB {
         let problem = format!("{end:#x}: guest memory ends below 512 GiB");
-        return Err(LiveError::BadOrder(problem));
+        return Err(Error::Memory(problem));
     }
     let level_1: Vec<u64> = (0..ENTRIES)
         .map(|entry| descriptor_1(entry * GIB))
@@ -63,7 +63,7 @@ pub(crate) fn write_tables(memory: &GuestMemoryMmap, end: u64) -> Result<(), Liv
     write(memory, LEVEL_2, &level_2)?;
     memory
         .write_slice(vectors(), GuestAddress(VECTORS))
-        .map_err(|error| inaccessible(&error))
+        .map_err(Error::from)
 }
 
 const fn descriptor_1(address: u64) -> u64 {
@@ -84,7 +84,7 @@ const fn descriptor_2(address: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::guest::Program;
+    use crate::guest::Program;
 
     #[test]
     fn vectors_are_sixteen_of_128_bytes_behind_the_programs() {

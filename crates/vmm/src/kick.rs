@@ -8,18 +8,18 @@ use std::sync::{Mutex, PoisonError};
 
 use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 
-use crate::LiveError;
+use crate::Error;
 
-/// The threads that may be kicked.
+/// Threads that may be kicked.
 #[derive(Debug)]
-pub(crate) struct Kicker {
+pub struct Kicker {
     threads: Mutex<Vec<libc::pthread_t>>,
     signal: libc::c_int,
 }
 
-/// The calling thread may be kicked until this is dropped.
+/// A thread that may be kicked until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Enlisted<'a> {
+pub struct Enlisted<'a> {
     kicker: &'a Kicker,
     thread: libc::pthread_t,
 }
@@ -27,17 +27,22 @@ pub(crate) struct Enlisted<'a> {
 extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
 impl Kicker {
-    pub(crate) fn new() -> Result<Self, LiveError> {
+    /// Installs the handler of the signal.
+    ///
+    /// # Errors
+    /// sigaction(2) fails.
+    pub fn new() -> Result<Self, Error> {
         let signal = SIGRTMIN();
-        register_signal_handler(signal, nothing).map_err(LiveError::system("sigaction"))?;
+        register_signal_handler(signal, nothing).map_err(Error::system("sigaction"))?;
         Ok(Self {
             threads: Mutex::new(Vec::new()),
             signal,
         })
     }
 
-    /// Enlists the calling thread.
-    pub(crate) fn enlist(&self) -> Enlisted<'_> {
+    /// Enlists the calling thread, until the result is dropped.
+    #[must_use]
+    pub fn enlist(&self) -> Enlisted<'_> {
         // SAFETY: always succeeds (pthread_self(3)).
         let thread = unsafe { libc::pthread_self() };
         self.lock().push(thread);
@@ -48,7 +53,7 @@ impl Kicker {
     }
 
     /// Interrupts all of them once.
-    pub(crate) fn kick(&self) {
+    pub fn kick(&self) {
         for thread in self.lock().iter() {
             // SAFETY: a thread leaves the list before it ends, for which it needs the lock that is held here.
             unsafe { libc::pthread_kill(*thread, self.signal) };

@@ -7,7 +7,6 @@
 
 use std::fs::File;
 
-use pagetoll_bill::spec::MemoryKind;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::Advice;
 use vm_memory::{
@@ -15,12 +14,26 @@ use vm_memory::{
     GuestRegionMmap, MmapRegion,
 };
 
-use super::guest::{self, Layout, inaccessible};
-use super::memory::{is_hugetlb, require_hugepages};
-use crate::LiveError;
+use crate::Error;
+use crate::guest::{self, Layout};
 
 /// Bytes of a transparent huge page, and the alignment that it asks for.
 const HUGE: u64 = 2 << 20;
+
+/// Kind of the memory that is paged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// Private anonymous pages of 4 KiB.
+    Anonymous,
+    /// Shared memory, a memfd.
+    Shmem,
+    /// Private anonymous memory that asks for transparent huge pages.
+    Thp,
+    /// hugetlb pages of 2 MiB.
+    Hugetlb2m,
+    /// hugetlb pages of 1 GiB.
+    Hugetlb1g,
+}
 
 /// `MAP_*` of mmap(2) on x86-64 and arm64 (include/uapi/asm-generic/mman.h), for `MmapRegion::build`.
 mod map {
@@ -33,7 +46,7 @@ mod map {
     pub(crate) const NO_ACCESS: i32 = 0x0;
 }
 
-/// Guest memory in one piece here and there, as a memslot maps it.
+/// Contiguous guest memory, as a memslot maps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
     /// Guest physical address.
@@ -43,18 +56,37 @@ pub(crate) struct Region {
     pub(crate) host: u64,
 }
 
+impl Region {
+    /// A part of it; `None` where it reaches beyond.
+    pub(crate) fn part(self, guest: u64, bytes: u64) -> Option<Self> {
+        let offset = guest.checked_sub(self.guest)?;
+        let end = offset.checked_add(bytes)?;
+        (end <= self.bytes).then_some(Self {
+            guest,
+            bytes,
+            host: self.host + offset,
+        })
+    }
+}
+
+/// Memory of a guest, with its tables and programs written.
 #[derive(Debug)]
-pub(crate) struct Backing {
-    pub(crate) memory: GuestMemoryMmap,
-    pub(crate) layout: Layout,
+pub struct Backing {
+    /// The memory by guest physical addresses.
+    pub memory: GuestMemoryMmap,
+    /// Its parts.
+    pub layout: Layout,
     kind: MemoryKind,
-    /// What is behind shared memory.
+    /// The memfd of shared memory.
     file: Option<File>,
 }
 
 impl Backing {
     /// Maps memory for a guest of this many vCPUs and pages for each.
-    pub(crate) fn new(kind: MemoryKind, vcpus: usize, pages: u64) -> Result<Self, LiveError> {
+    ///
+    /// # Errors
+    /// The memory cannot be mapped.
+    pub fn new(kind: MemoryKind, vcpus: usize, pages: u64) -> Result<Self, Error> {
         let mut layout = Layout {
             vcpus,
             pages,
@@ -75,7 +107,7 @@ impl Backing {
         });
         let [boot, data] = regions;
         let memory = GuestMemoryMmap::from_regions(vec![boot?, data?])
-            .map_err(|error| LiveError::BadOrder(error.to_string()))?;
+            .map_err(|error| Error::Memory(error.to_string()))?;
         let backing = Self {
             memory,
             layout,
@@ -88,56 +120,60 @@ impl Backing {
     }
 
     /// The address of the first byte of the paged memory in this process.
-    pub(crate) fn data_address(&self) -> Result<u64, LiveError> {
+    ///
+    /// # Errors
+    /// The layout is not that of the memory.
+    pub fn data_address(&self) -> Result<u64, Error> {
         let data = GuestAddress(self.layout.data);
         let host = self.memory.get_host_address(data);
-        Ok(host.map_err(|error| inaccessible(&error))?.addr() as u64)
+        Ok(host?.addr() as u64)
     }
 
-    fn advise(&self) -> Result<(), LiveError> {
+    fn advise(&self) -> Result<(), Error> {
         let advice = match self.kind {
             MemoryKind::Thp => Advice::LinuxHugepage,
             MemoryKind::Anonymous => Advice::LinuxNoHugepage,
             MemoryKind::Shmem | MemoryKind::Hugetlb2m | MemoryKind::Hugetlb1g => return Ok(()),
         };
         let data = GuestAddress(self.layout.data);
-        let start = self
-            .memory
-            .get_host_address(data)
-            .map_err(|error| inaccessible(&error))?;
+        let start = self.memory.get_host_address(data)?;
         let length =
             usize::try_from(self.layout.data_bytes()).map_err(|_| too_large(self.layout))?;
         // SAFETY: the range is within the region that `memory` keeps, and the advice changes no content.
         match unsafe { rustix::mm::madvise(start.cast(), length, advice) } {
             // A kernel without transparent huge pages has none to avoid.
             Err(rustix::io::Errno::INVAL) if self.kind == MemoryKind::Anonymous => Ok(()),
-            other => other.map_err(LiveError::system("madvise(MADV_HUGEPAGE)")),
+            other => other.map_err(Error::system("madvise(MADV_HUGEPAGE)")),
         }
     }
 
     /// Fills the paged memory through the guest's own mapping.
-    pub(crate) fn populate(&self, content: &[u8]) -> Result<(), LiveError> {
+    ///
+    /// # Errors
+    /// There is more content than memory.
+    pub fn populate(&self, content: &[u8]) -> Result<(), Error> {
         self.memory
             .write_slice(content, GuestAddress(self.layout.data))
-            .map_err(|error| inaccessible(&error))
+            .map_err(Error::from)
     }
 
     /// Fills the page cache behind shared memory, and leaves the guest's mapping empty.
-    pub(crate) fn fill_page_cache(&self, content: &[u8]) -> Result<(), LiveError> {
+    ///
+    /// # Errors
+    /// The memory is private, or cannot be mapped.
+    pub fn fill_page_cache(&self, content: &[u8]) -> Result<(), Error> {
         let Some(file) = &self.file else {
-            return Err(LiveError::BadOrder(format!(
-                "{} has no page cache",
-                self.kind
-            )));
+            return Err(Error::Memory("private memory has no page cache".into()));
         };
         let other = build(Some(file), content.len() as u64, map::SHARED)?;
         let other =
             GuestRegionMmap::new(other, GuestAddress(0)).ok_or_else(|| too_large(self.layout))?;
         other
             .write_slice(content, vm_memory::MemoryRegionAddress(0))
-            .map_err(|error| inaccessible(&error))
+            .map_err(Error::from)
     }
 
+    /// Its regions: the guest's own, then what is paged.
     pub(crate) fn regions(&self) -> impl Iterator<Item = Region> {
         self.memory.iter().map(|region| Region {
             guest: region.start_addr().0,
@@ -147,33 +183,26 @@ impl Backing {
     }
 }
 
-fn too_large(layout: Layout) -> LiveError {
-    LiveError::BadOrder(format!(
+fn too_large(layout: Layout) -> Error {
+    Error::Memory(format!(
         "{} B of guest memory are too many",
         layout.data_bytes()
     ))
 }
 
-fn file_for(kind: MemoryKind, bytes: u64) -> Result<Option<File>, LiveError> {
+fn file_for(kind: MemoryKind, bytes: u64) -> Result<Option<File>, Error> {
     let flags = match kind {
         MemoryKind::Anonymous | MemoryKind::Thp => return Ok(None),
         MemoryKind::Shmem => MemfdFlags::CLOEXEC,
         MemoryKind::Hugetlb2m => MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
         MemoryKind::Hugetlb1g => MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_1GB,
     };
-    if is_hugetlb(kind) {
-        require_hugepages(kind, bytes)?;
-    }
-    let file = memfd_create("pagetoll-guest", flags).map_err(LiveError::system("memfd_create"))?;
-    rustix::fs::ftruncate(&file, bytes).map_err(LiveError::system("ftruncate of guest memory"))?;
+    let file = memfd_create("pagetoll-guest", flags).map_err(Error::system("memfd_create"))?;
+    rustix::fs::ftruncate(&file, bytes).map_err(Error::system("ftruncate of guest memory"))?;
     Ok(Some(File::from(file)))
 }
 
-fn map_data(
-    kind: MemoryKind,
-    layout: Layout,
-    file: Option<&File>,
-) -> Result<MmapRegion, LiveError> {
+fn map_data(kind: MemoryKind, layout: Layout, file: Option<&File>) -> Result<MmapRegion, Error> {
     let bytes = layout.data_bytes();
     match kind {
         // Room to begin at a huge page.
@@ -188,13 +217,16 @@ fn map_data(
     }
 }
 
-/// Reserved addresses that cannot be accessed.
-pub(crate) fn nothing(bytes: u64) -> Result<MmapRegion, LiveError> {
+/// Reserves addresses that cannot be accessed.
+///
+/// # Errors
+/// There are not as many.
+pub fn reserve(bytes: u64) -> Result<MmapRegion, Error> {
     let flags = map::PRIVATE | map::ANONYMOUS | map::NORESERVE;
     build_with(None, bytes, map::NO_ACCESS, flags)
 }
 
-fn build(file: Option<&File>, bytes: u64, flags: i32) -> Result<MmapRegion, LiveError> {
+fn build(file: Option<&File>, bytes: u64, flags: i32) -> Result<MmapRegion, Error> {
     build_with(file, bytes, map::READ_WRITE, flags)
 }
 
@@ -203,8 +235,8 @@ fn build_with(
     bytes: u64,
     protection: i32,
     flags: i32,
-) -> Result<MmapRegion, LiveError> {
-    let failed = |error: &dyn std::fmt::Display| LiveError::System {
+) -> Result<MmapRegion, Error> {
+    let failed = |error: &dyn std::fmt::Display| Error::System {
         operation: format!("mmap of {bytes} B"),
         source: std::io::Error::other(error.to_string()),
     };

@@ -10,41 +10,34 @@
 mod program;
 
 use kvm_ioctls::VcpuFd;
-use pagetoll_bill::spec::Ring;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use crate::{LiveError, arch};
+use crate::{Error, arch};
 
-pub(crate) use program::Program;
+pub use program::Program;
 
-/// Where the paged memory begins; a little later where its alignment in this process asks for it.
+/// Start of the paged memory; a little later where its alignment in this process requires it.
 pub(crate) const DATA: u64 = 4 << 30;
-/// Where programs are.
-pub(crate) const CODE: u64 = 4 << 20;
+/// Address of the programs.
+pub const CODE: u64 = 4 << 20;
 const ORDERS: u64 = 6 << 20;
 const LARGE_PAGE: u64 = 2 << 20;
 
-/// The ring as a bill has it: DPL and RPL of x86-64; ring 0 is EL1 of arm64, ring 3 is EL0.
-pub(crate) const fn privilege_level(ring: Ring) -> u8 {
-    match ring {
-        Ring::Zero => 0,
-        Ring::Three => 3,
-    }
-}
-
 /// The guest's own memory, apart from what is paged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
-    pub(crate) vcpus: usize,
+pub struct Layout {
+    /// Number of vCPUs.
+    pub vcpus: usize,
     /// Pages of each vCPU.
-    pub(crate) pages: u64,
-    /// Where the paged memory begins.
-    pub(crate) data: u64,
+    pub pages: u64,
+    /// Start of the paged memory.
+    pub data: u64,
 }
 
 impl Layout {
     /// Bytes from address 0 on that the guest itself needs.
-    pub(crate) fn boot_bytes(self) -> u64 {
+    #[must_use]
+    pub fn boot_bytes(self) -> u64 {
         ORDERS + self.vcpus as u64 * self.order_stride()
     }
 
@@ -52,50 +45,46 @@ impl Layout {
         (self.pages * 8).next_multiple_of(LARGE_PAGE)
     }
 
-    pub(crate) fn order_of(self, vcpu: usize) -> u64 {
+    /// Address of the order in which a vCPU touches its pages.
+    #[must_use]
+    pub fn order_of(self, vcpu: usize) -> u64 {
         ORDERS + vcpu as u64 * self.order_stride()
     }
 
-    pub(crate) fn data_of(self, vcpu: usize) -> u64 {
+    /// Start of the pages of a vCPU.
+    #[must_use]
+    pub fn data_of(self, vcpu: usize) -> u64 {
         self.data + vcpu as u64 * self.pages * 4096
     }
 
-    pub(crate) fn data_bytes(self) -> u64 {
+    /// Bytes of the paged memory.
+    #[must_use]
+    pub fn data_bytes(self) -> u64 {
         self.vcpus as u64 * self.pages * 4096
     }
 
     /// Writes page tables and programs.
-    pub(crate) fn write(self, memory: &GuestMemoryMmap) -> Result<(), LiveError> {
+    pub(crate) fn write(self, memory: &GuestMemoryMmap) -> Result<(), Error> {
         arch::write_tables(memory, self.data + self.data_bytes())?;
         for program in Program::ALL {
-            memory
-                .write_slice(arch::code(program), GuestAddress(program_address(program)))
-                .map_err(|error| inaccessible(&error))?;
+            memory.write_slice(arch::code(program), GuestAddress(program_address(program)))?;
         }
         Ok(())
     }
 }
 
 /// Writes numbers to guest memory.
-pub(crate) fn write(
-    memory: &GuestMemoryMmap,
-    address: u64,
-    numbers: &[u64],
-) -> Result<(), LiveError> {
+///
+/// # Errors
+/// There is no memory at the address.
+pub fn write(memory: &GuestMemoryMmap, address: u64, numbers: &[u64]) -> Result<(), Error> {
     let bytes: Vec<u8> = numbers
         .iter()
         .flat_map(|number| number.to_le_bytes())
         .collect();
     memory
         .write_slice(&bytes, GuestAddress(address))
-        .map_err(|error| inaccessible(&error))
-}
-
-pub(crate) fn inaccessible(error: &vm_memory::GuestMemoryError) -> LiveError {
-    LiveError::System {
-        operation: "access to guest memory".into(),
-        source: std::io::Error::other(error.to_string()),
-    }
+        .map_err(Error::from)
 }
 
 const fn program_address(program: Program) -> u64 {
@@ -104,21 +93,23 @@ const fn program_address(program: Program) -> u64 {
 
 /// Arguments of a program: its pages, in which order, and what they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parameters {
-    pub(crate) data: u64,
-    pub(crate) order: u64,
-    pub(crate) pages: u64,
-    /// By how much a word differs from the one before it.
-    pub(crate) step: u64,
+pub struct Parameters {
+    /// Address of the first page.
+    pub data: u64,
+    /// Address of the order.
+    pub order: u64,
+    /// Number of pages.
+    pub pages: u64,
+    /// Difference of a word from the one before it.
+    pub step: u64,
     /// The content's word 0 of this vCPU's part.
-    pub(crate) first: u64,
+    pub first: u64,
 }
 
-/// Makes a vCPU ready to run a program from its beginning.
-pub(crate) fn start(
-    vcpu: &VcpuFd,
-    program: Program,
-    parameters: Parameters,
-) -> Result<(), LiveError> {
+/// Sets a vCPU to the beginning of a program.
+///
+/// # Errors
+/// KVM refuses the registers.
+pub fn start(vcpu: &VcpuFd, program: Program, parameters: Parameters) -> Result<(), Error> {
     arch::set_registers(vcpu, program_address(program), parameters)
 }

@@ -6,12 +6,12 @@ use super::DONE;
 use super::registers::{PC, get, set, x};
 
 /// `ldr x6, [x0]`, `str wzr, [x3]`.
-pub(crate) const READ: [u8; 8] = [0x06, 0x00, 0x40, 0xf9, 0x7f, 0x00, 0x00, 0xb9];
+pub const READ: [u8; 8] = [0x06, 0x00, 0x40, 0xf9, 0x7f, 0x00, 0x00, 0xb9];
 /// `str x6, [x0]`, `str wzr, [x3]`.
-pub(crate) const WRITE: [u8; 8] = [0x06, 0x00, 0x00, 0xf9, 0x7f, 0x00, 0x00, 0xb9];
+pub const WRITE: [u8; 8] = [0x06, 0x00, 0x00, 0xf9, 0x7f, 0x00, 0x00, 0xb9];
 
 /// The registers that begin an access by `code`; a read has no use for the word.
-pub(crate) fn begin_access(
+pub fn begin_access(
     vcpu: &VcpuFd,
     code: u64,
     gpa: u64,
@@ -24,6 +24,6 @@ pub(crate) fn begin_access(
 }
 
 /// What was read, or what was written.
-pub(crate) fn accessed_word(vcpu: &VcpuFd) -> Result<u64, kvm_ioctls::Error> {
+pub fn accessed_word(vcpu: &VcpuFd) -> Result<u64, kvm_ioctls::Error> {
     get(vcpu, x(6))
 }

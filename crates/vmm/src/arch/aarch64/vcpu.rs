@@ -1,23 +1,23 @@
 //! A vCPU with translation on: its registers before a program, and after it.
 
 use kvm_ioctls::VcpuFd;
-use pagetoll_bill::spec::Ring;
 
 use super::DONE;
 use super::registers::{ESR_EL1, FAR_EL1, PC, PSTATE, SCTLR_EL1, get, set, x};
 use super::tables::SETTINGS;
-use crate::LiveError;
-use crate::vm::guest::Parameters;
+use crate::Error;
+use crate::arch::Privilege;
+use crate::guest::Parameters;
 
 /// Translation and both caches on, by the tables of the guest, at this exception level.
-pub(crate) fn set_privilege(vcpu: &VcpuFd, ring: Ring) -> Result<(), LiveError> {
+pub fn set_privilege(vcpu: &VcpuFd, privilege: Privilege) -> Result<(), Error> {
     /// M, C and I.
     const ON: u64 = 1 | 1 << 2 | 1 << 12;
     /// D, A, I and F: nothing interrupts.
     const MASKED: u64 = 0x3c0;
-    let level = match ring {
-        Ring::Zero => 0x5,  // EL1h
-        Ring::Three => 0x0, // EL0t
+    let level = match privilege {
+        Privilege::Kernel => 0x5, // EL1h
+        Privilege::User => 0x0,   // EL0t
     };
     let on = || {
         for (register, value) in SETTINGS {
@@ -27,15 +27,11 @@ pub(crate) fn set_privilege(vcpu: &VcpuFd, ring: Ring) -> Result<(), LiveError> 
         set(vcpu, SCTLR_EL1, get(vcpu, SCTLR_EL1)? | ON)?;
         set(vcpu, PSTATE, MASKED | level)
     };
-    on().map_err(LiveError::system("KVM_SET_ONE_REG of EL1's registers"))
+    on().map_err(Error::system("KVM_SET_ONE_REG of EL1's registers"))
 }
 
 /// The general registers that start a program.
-pub(crate) fn set_registers(
-    vcpu: &VcpuFd,
-    code: u64,
-    parameters: Parameters,
-) -> Result<(), LiveError> {
+pub(crate) fn set_registers(vcpu: &VcpuFd, code: u64, parameters: Parameters) -> Result<(), Error> {
     let values = [
         parameters.data,
         parameters.order,
@@ -51,16 +47,16 @@ pub(crate) fn set_registers(
         }
         set(vcpu, PC, code)
     };
-    all().map_err(LiveError::system("KVM_SET_ONE_REG of general registers"))
+    all().map_err(Error::system("KVM_SET_ONE_REG of general registers"))
 }
 
 /// The result of a program.
-pub(crate) fn result(vcpu: &VcpuFd) -> Result<u64, LiveError> {
-    get(vcpu, x(6)).map_err(LiveError::system("KVM_GET_ONE_REG of X6"))
+pub fn result(vcpu: &VcpuFd) -> Result<u64, Error> {
+    get(vcpu, x(6)).map_err(Error::system("KVM_GET_ONE_REG of X6"))
 }
 
 /// PC, and what the guest's last exception was, and at which address.
-pub(crate) fn place(vcpu: &VcpuFd) -> String {
+pub fn place(vcpu: &VcpuFd) -> String {
     let [pc, esr, far] = [PC, ESR_EL1, FAR_EL1].map(|register| get(vcpu, register).unwrap_or(0));
     format!("pc {pc:#x}, esr_el1 {esr:#x}, far_el1 {far:#x}")
 }

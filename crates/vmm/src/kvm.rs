@@ -4,34 +4,42 @@ use std::io;
 
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 
-use crate::{LiveError, arch};
+use crate::{Error, arch};
 
-pub(crate) const DEVICE: &str = "/dev/kvm";
+/// Device file of KVM.
+pub const DEVICE: &str = "/dev/kvm";
 /// The interface of KVM since Linux 2.6.22 (KVM api.rst, 4.1).
 const API_VERSION: i32 = 12;
 
-pub(crate) fn open_kvm() -> Result<Kvm, LiveError> {
+/// Opens [`DEVICE`].
+///
+/// # Errors
+/// It is absent, may not be opened, or has another interface.
+pub fn open_kvm() -> Result<Kvm, Error> {
     let kvm = Kvm::new().map_err(|error| {
         let (what, remedy) = without_kvm(io::Error::from(error).kind());
-        LiveError::environment(format!("{DEVICE}: {what}"), remedy)
+        Error::Environment {
+            what: format!("{DEVICE}: {what}"),
+            remedy,
+        }
     })?;
     match kvm.get_api_version() {
         API_VERSION => Ok(kvm),
-        -1 => Err(LiveError::environment(
-            format!(
+        -1 => Err(Error::Environment {
+            what: format!(
                 "{DEVICE}: KVM_GET_API_VERSION fails: {}",
                 io::Error::last_os_error()
             ),
-            "run it on a kernel of this processor: qemu-user hands on no ioctl of KVM",
-        )),
-        other => Err(LiveError::environment(
-            format!("{DEVICE}: version {other} of its interface"),
-            "use a kernel whose KVM has version 12, as all have since 2.6.22",
-        )),
+            remedy: "run it on a kernel of this processor: qemu-user hands on no ioctl of KVM",
+        }),
+        other => Err(Error::Environment {
+            what: format!("{DEVICE}: version {other} of its interface"),
+            remedy: "use a kernel whose KVM has version 12, as all have since 2.6.22",
+        }),
     }
 }
 
-/// What it means that /dev/kvm could not be opened, and what to do.
+/// Reason for which /dev/kvm could not be opened, and the remedy.
 fn without_kvm(kind: io::ErrorKind) -> (String, &'static str) {
     match kind {
         io::ErrorKind::NotFound => ("absent".into(), arch::WITHOUT_KVM),
@@ -45,24 +53,31 @@ fn without_kvm(kind: io::ErrorKind) -> (String, &'static str) {
 
 /// A VM whose vCPUs have every feature that KVM supports here.
 #[derive(Debug)]
-pub(crate) struct Vm {
-    pub(crate) fd: VmFd,
+pub struct Vm {
+    /// Its file descriptor.
+    pub fd: VmFd,
     features: arch::Features,
 }
 
 impl Vm {
-    pub(crate) fn new() -> Result<Self, LiveError> {
+    /// Makes a VM.
+    ///
+    /// # Errors
+    /// There is no KVM, or it fails.
+    pub fn new() -> Result<Self, Error> {
         let kvm = open_kvm()?;
-        let fd = kvm
-            .create_vm()
-            .map_err(LiveError::system("KVM_CREATE_VM"))?;
-        let features = arch::Features::of(&kvm, &fd)?;
+        let fd = kvm.create_vm().map_err(Error::system("KVM_CREATE_VM"))?;
+        let features = arch::Features::new(&kvm, &fd)?;
         Ok(Self { fd, features })
     }
 
-    pub(crate) fn vcpu(&self, number: usize) -> Result<VcpuFd, LiveError> {
+    /// Makes the vCPU of this number.
+    ///
+    /// # Errors
+    /// KVM fails.
+    pub fn vcpu(&self, number: usize) -> Result<VcpuFd, Error> {
         let vcpu = self.fd.create_vcpu(number as u64);
-        let vcpu = vcpu.map_err(LiveError::system(format!("KVM_CREATE_VCPU {number}")))?;
+        let vcpu = vcpu.map_err(Error::system(format!("KVM_CREATE_VCPU {number}")))?;
         self.features.give(&vcpu)?;
         Ok(vcpu)
     }
