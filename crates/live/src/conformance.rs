@@ -26,7 +26,7 @@ use pagetoll_conformance::kvm::{Case, Need, Outcome, Version};
 use crate::{LiveError, arch, gmem, guest_memory};
 use pagetoll_pager::{Delivery, Features, Userfaultfd};
 
-/// What this host answered.
+/// Answers of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
     /// Release of the running kernel (uname).
@@ -55,10 +55,10 @@ pub fn run(cases: &[Case], stop: &Stop) -> Result<Ran, LiveError> {
     })
 }
 
-/// What this host can, found out by trying.
+/// Capabilities of this host, found by trying.
 #[derive(Clone, Debug)]
 struct Here {
-    /// As `uname -r` prints it.
+    /// Release, by `uname -r`.
     linux: String,
     region2: bool,
     guest_memfd: Option<String>,

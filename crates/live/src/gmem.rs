@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use kvm_bindings::{KVM_MEM_GUEST_MEMFD, kvm_create_guest_memfd, kvm_userspace_memory_region2};
 use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
-use pagetoll_vmm::{Left, Machine, judge, judge_error, reserve};
+use pagetoll_vmm::{ExitReason, Machine, reserve};
 use vm_memory::{Bytes, GuestAddress, MmapRegion};
 
 use crate::LiveError;
@@ -131,7 +131,11 @@ impl<'m> GmemSlots<'m> {
     }
 
     /// Enters the guest until it leaves for another reason than a missing page.
-    pub(crate) fn run(&self, vcpu: &mut VcpuFd, counts: &mut Counts) -> Result<Left, LiveError> {
+    pub(crate) fn run(
+        &self,
+        vcpu: &mut VcpuFd,
+        counts: &mut Counts,
+    ) -> Result<ExitReason, LiveError> {
         let memory = &self.machine.backing().memory;
         loop {
             let fault = match vcpu.run() {
@@ -150,8 +154,8 @@ impl<'m> GmemSlots<'m> {
                     counts.completed += 1;
                     continue;
                 }
-                Ok(other) => return Ok(judge(&other)),
-                Err(error) => return Ok(judge_error(error)),
+                Ok(other) => return Ok(ExitReason::from_exit(&other)),
+                Err(error) => return Ok(ExitReason::from_error(error)),
             };
             counts.reported += 1;
             self.populate(fault, counts)?;

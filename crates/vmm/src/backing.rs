@@ -248,3 +248,26 @@ fn build_with(
     let size = usize::try_from(bytes).map_err(|error| failed(&error))?;
     MmapRegion::build(file, size, protection, flags).map_err(|error| failed(&error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_lies_within_its_region() {
+        let region = Region {
+            guest: 0x1000,
+            bytes: 0x3000,
+            host: 0x7000,
+        };
+        let part = Region {
+            guest: 0x2000,
+            bytes: 0x2000,
+            host: 0x8000,
+        };
+        assert_eq!(region.part(0x2000, 0x2000), Some(part));
+        for (guest, bytes) in [(0, 0x1000), (0x2000, 0x3000), (0x2000, u64::MAX)] {
+            assert_eq!(region.part(guest, bytes), None, "{bytes:#x} at {guest:#x}");
+        }
+    }
+}

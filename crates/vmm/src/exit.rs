@@ -7,7 +7,7 @@ use crate::arch;
 
 /// Reason for which the guest came back for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum ExitReason {
     /// Its program is done.
     Done,
     /// A signal ended `KVM_RUN`.
@@ -16,21 +16,23 @@ pub enum Left {
     Failed(String),
 }
 
-/// Reason behind an errno of `KVM_RUN`.
-#[must_use]
-pub fn judge_error(error: kvm_ioctls::Error) -> Left {
-    match Errno::from_raw_os_error(error.errno()) {
-        Errno::INTR | Errno::AGAIN => Left::Interrupted,
-        errno => Left::Failed(format!("KVM_RUN: {errno}")),
+impl ExitReason {
+    /// The reason behind an exit.
+    #[must_use]
+    #[inline]
+    pub fn from_exit(exit: &VcpuExit<'_>) -> Self {
+        match exit {
+            exit if arch::is_done(exit) => Self::Done,
+            other => Self::Failed(format!("{other:?}")),
+        }
     }
-}
 
-/// Reason behind an exit.
-#[must_use]
-#[inline]
-pub fn judge(exit: &VcpuExit<'_>) -> Left {
-    match exit {
-        exit if arch::is_done(exit) => Left::Done,
-        other => Left::Failed(format!("{other:?}")),
+    /// The reason behind an errno of `KVM_RUN`.
+    #[must_use]
+    pub fn from_error(error: kvm_ioctls::Error) -> Self {
+        match Errno::from_raw_os_error(error.errno()) {
+            Errno::INTR | Errno::AGAIN => Self::Interrupted,
+            errno => Self::Failed(format!("KVM_RUN: {errno}")),
+        }
     }
 }

@@ -19,7 +19,7 @@ pub struct Kicker {
 
 /// A thread that may be kicked until this is dropped.
 #[derive(Debug)]
-pub struct Enlisted<'a> {
+pub struct Enlistment<'a> {
     kicker: &'a Kicker,
     thread: libc::pthread_t,
 }
@@ -42,11 +42,11 @@ impl Kicker {
 
     /// Enlists the calling thread, until the result is dropped.
     #[must_use]
-    pub fn enlist(&self) -> Enlisted<'_> {
+    pub fn enlist(&self) -> Enlistment<'_> {
         // SAFETY: always succeeds (pthread_self(3)).
         let thread = unsafe { libc::pthread_self() };
         self.lock().push(thread);
-        Enlisted {
+        Enlistment {
             kicker: self,
             thread,
         }
@@ -65,7 +65,7 @@ impl Kicker {
     }
 }
 
-impl Drop for Enlisted<'_> {
+impl Drop for Enlistment<'_> {
     fn drop(&mut self) {
         self.kicker.lock().retain(|thread| *thread != self.thread);
     }

@@ -15,7 +15,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 use crate::LiveError;
 
-/// What the tables map.
+/// Bytes that the tables map.
 const MAPPED: u64 = 8 << 30;
 const READ: u64 = CODE;
 const WRITE: u64 = READ + 0x1000;

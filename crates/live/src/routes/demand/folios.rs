@@ -55,7 +55,7 @@ fn field(line: &str) -> Option<(&str, u64)> {
     Some((name, kib.trim().parse().ok()?))
 }
 
-/// Whether a head such as `START-END rw-p ...` is that of a mapping that lies in the range, at least in part.
+/// Returns whether a head such as `START-END rw-p ...` is that of a mapping that lies in the range, at least in part.
 fn is_within(head: &str, range: &Range<u64>) -> bool {
     let mapped = head.split_ascii_whitespace().next();
     let mapped = mapped.and_then(|mapped| mapped.split_once('-'));

@@ -11,6 +11,9 @@ pub const READ: [u8; 8] = [0x06, 0x00, 0x40, 0xf9, 0x7f, 0x00, 0x00, 0xb9];
 pub const WRITE: [u8; 8] = [0x06, 0x00, 0x00, 0xf9, 0x7f, 0x00, 0x00, 0xb9];
 
 /// The registers that begin an access by `code`; a read has no use for the word.
+///
+/// # Errors
+/// KVM refuses them.
 pub fn begin_access(
     vcpu: &VcpuFd,
     code: u64,
@@ -23,7 +26,10 @@ pub fn begin_access(
         .try_for_each(|(register, value)| set(vcpu, register, value))
 }
 
-/// What was read, or what was written.
+/// The word that was read or written.
+///
+/// # Errors
+/// KVM does not give the register.
 pub fn accessed_word(vcpu: &VcpuFd) -> Result<u64, kvm_ioctls::Error> {
     get(vcpu, x(6))
 }

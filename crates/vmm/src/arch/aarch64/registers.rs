@@ -7,7 +7,7 @@ use kvm_bindings::{
 };
 use kvm_ioctls::VcpuFd;
 
-/// What `KVM_SET_ONE_REG` calls a register of 64 bits.
+/// Number of a register of 64 bits, as `KVM_SET_ONE_REG` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Register(u64);
 

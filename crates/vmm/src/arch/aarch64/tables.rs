@@ -28,7 +28,7 @@ const LARGE_PAGE: u64 = 2 << 20;
 const TABLE: u64 = 0x3;
 /// A block: memory of attribute 0, inner shareable, its access flag set, read and written at EL0 and EL1.
 const MEMORY: u64 = 0x1 | 1 << 6 | 3 << 8 | 1 << 10;
-/// The same, read-only.
+/// [`MEMORY`], read-only.
 const READ_ONLY: u64 = MEMORY | 1 << 7;
 /// A block of a device: attribute 1, never executed.
 const DEVICE: u64 = 0x1 | 1 << 2 | 1 << 6 | 1 << 10 | 1 << 53 | 1 << 54;
@@ -39,7 +39,7 @@ const MAIR: u64 = 0x00ff;
 /// the default VM has.
 const TCR: u64 = 25 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23 | 2 << 32;
 
-/// What a vCPU needs to use the tables, apart from SCTLR_EL1.
+/// Registers by which a vCPU uses the tables, apart from SCTLR_EL1.
 pub(super) const SETTINGS: [(registers::Register, u64); 4] = [
     (registers::MAIR_EL1, MAIR),
     (registers::TCR_EL1, TCR),
@@ -48,6 +48,9 @@ pub(super) const SETTINGS: [(registers::Register, u64); 4] = [
 ];
 
 /// Maps everything, what lies below `end` included, and writes the vectors.
+///
+/// # Errors
+/// There is no memory at the tables' addresses, or it ends too high.
 pub fn write_tables(memory: &GuestMemoryMmap, end: u64) -> Result<(), Error> {
     if end > ENTRIES * GIB {
         let problem = format!("{end:#x}: guest memory ends below 512 GiB");

@@ -10,6 +10,9 @@ use crate::arch::Privilege;
 use crate::guest::Parameters;
 
 /// Translation and both caches on, by the tables of the guest, at this exception level.
+///
+/// # Errors
+/// KVM refuses the registers.
 pub fn set_privilege(vcpu: &VcpuFd, privilege: Privilege) -> Result<(), Error> {
     /// M, C and I.
     const ON: u64 = 1 | 1 << 2 | 1 << 12;
@@ -51,11 +54,15 @@ pub(crate) fn set_registers(vcpu: &VcpuFd, code: u64, parameters: Parameters) ->
 }
 
 /// The result of a program.
+///
+/// # Errors
+/// KVM does not give the register.
 pub fn result(vcpu: &VcpuFd) -> Result<u64, Error> {
     get(vcpu, x(6)).map_err(Error::system("KVM_GET_ONE_REG of X6"))
 }
 
-/// PC, and what the guest's last exception was, and at which address.
+/// PC, and the guest's last exception with its address.
+#[must_use]
 pub fn place(vcpu: &VcpuFd) -> String {
     let [pc, esr, far] = [PC, ESR_EL1, FAR_EL1].map(|register| get(vcpu, register).unwrap_or(0));
     format!("pc {pc:#x}, esr_el1 {esr:#x}, far_el1 {far:#x}")

@@ -12,6 +12,9 @@ pub const READ: [u8; 4] = [0x48, 0x8b, 0x07, 0xee];
 pub const WRITE: [u8; 4] = [0x48, 0x89, 0x07, 0xee];
 
 /// The registers that begin an access by `code`; a read has no use for the word.
+///
+/// # Errors
+/// KVM refuses them.
 pub fn begin_access(
     vcpu: &VcpuFd,
     code: u64,
@@ -28,7 +31,10 @@ pub fn begin_access(
     })
 }
 
-/// What was read, or what was written.
+/// The word that was read or written.
+///
+/// # Errors
+/// KVM does not give the register.
 pub fn accessed_word(vcpu: &VcpuFd) -> Result<u64, kvm_ioctls::Error> {
     Ok(vcpu.get_regs()?.rax)
 }

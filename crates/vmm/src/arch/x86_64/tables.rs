@@ -19,10 +19,13 @@ const LARGE_PAGE: u64 = 2 << 20;
 
 /// P, RW, US, A, D (Intel SDM volume 3, table 5-18).
 const TABLE: u64 = 0x67;
-/// The same with PS.
+/// [`TABLE`] with PS.
 const LARGE: u64 = TABLE | 1 << 7;
 
 /// Maps what lies below `end`.
+///
+/// # Errors
+/// There is no memory at the tables' addresses.
 pub fn write_tables(memory: &GuestMemoryMmap, end: u64) -> Result<(), Error> {
     write(memory, PML4, &[PDPT | TABLE])?;
     for gib in 0..end.div_ceil(GIB) {

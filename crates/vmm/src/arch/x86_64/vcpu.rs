@@ -13,6 +13,9 @@ use crate::guest::Parameters;
 pub(super) const RFLAGS: u64 = 0x3002;
 
 /// Long mode at this privilege, by the tables of the guest.
+///
+/// # Errors
+/// KVM refuses the registers.
 pub fn set_privilege(vcpu: &VcpuFd, privilege: Privilege) -> Result<(), Error> {
     let fresh = vcpu.get_sregs().map_err(Error::system("KVM_GET_SREGS"))?;
     vcpu.set_sregs(&long_mode(fresh, privilege))
@@ -36,12 +39,16 @@ pub(crate) fn set_registers(vcpu: &VcpuFd, code: u64, parameters: Parameters) ->
 }
 
 /// The result of a program.
+///
+/// # Errors
+/// KVM does not give the register.
 pub fn result(vcpu: &VcpuFd) -> Result<u64, Error> {
     let regs = vcpu.get_regs().map_err(Error::system("KVM_GET_REGS"))?;
     Ok(regs.rbx)
 }
 
 /// RIP, and CR2: the address of the guest's last page fault.
+#[must_use]
 pub fn place(vcpu: &VcpuFd) -> String {
     let rip = vcpu.get_regs().map_or(0, |regs| regs.rip);
     let cr2 = vcpu.get_sregs().map_or(0, |sregs| sregs.cr2);

@@ -1,4 +1,4 @@
-//! What primitives are called.
+//! Names of primitives.
 
 use std::fmt;
 

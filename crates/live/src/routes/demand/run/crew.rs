@@ -13,7 +13,7 @@ use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{Placement, Ring};
 use pagetoll_vmm::arch::{self, Privilege};
 use pagetoll_vmm::guest::{self, Layout, Parameters, Program};
-use pagetoll_vmm::{Kicker, Left};
+use pagetoll_vmm::{ExitReason, Kicker};
 
 use super::content::Content;
 use super::entry::Entry;
@@ -220,9 +220,9 @@ impl Member<'_, '_> {
                 return Err(Stopped.into());
             }
             match self.entry.enter(&mut self.vcpu)? {
-                Left::Done => return Ok(()),
-                Left::Interrupted => {}
-                Left::Failed(how) => return Err(self.failed(how)),
+                ExitReason::Done => return Ok(()),
+                ExitReason::Interrupted => {}
+                ExitReason::Failed(how) => return Err(self.failed(how)),
             }
         }
     }
