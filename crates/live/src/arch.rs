@@ -1,5 +1,5 @@
-//! The processor's part of a live bill: a guest's code, tables and registers, the exits by which it ends, and the
-//! counter. Each processor's module has the same items. What the pager knows of it is in `crates/pager`.
+//! The processor's share of a live bill: the counter, and what this host is called and can be asked. Each processor's
+//! module has the same items. The guest's share is in `crates/vmm`, the pager's in `crates/pager`.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

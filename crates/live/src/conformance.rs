@@ -23,11 +23,10 @@ use pagetoll_backend::Stop;
 use pagetoll_bill::spec::MemoryKind;
 use pagetoll_conformance::kvm::{Case, Need, Outcome, Version};
 
-use crate::vm::{gmem, kvm, memory as guest_memory};
-use crate::{LiveError, arch};
+use crate::{LiveError, arch, gmem, guest_memory};
 use pagetoll_pager::{Delivery, Features, Userfaultfd};
 
-/// What this host answered.
+/// Answers of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
     /// Release of the running kernel (uname).
@@ -56,10 +55,10 @@ pub fn run(cases: &[Case], stop: &Stop) -> Result<Ran, LiveError> {
     })
 }
 
-/// What this host can, found out by trying.
+/// Capabilities of this host, found by trying.
 #[derive(Clone, Debug)]
 struct Here {
-    /// As `uname -r` prints it.
+    /// Release, by `uname -r`.
     linux: String,
     region2: bool,
     guest_memfd: Option<String>,
@@ -69,7 +68,7 @@ struct Here {
 
 impl Here {
     fn examine() -> Result<Self, LiveError> {
-        let vm = kvm::open_kvm()?
+        let vm = pagetoll_vmm::open_kvm()?
             .create_vm()
             .map_err(LiveError::system("KVM_CREATE_VM"))?;
         Userfaultfd::new(Delivery::Message).map_err(|error| {

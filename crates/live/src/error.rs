@@ -4,19 +4,20 @@ use std::io;
 
 use pagetoll_backend::{Class, Classified, Stopped};
 use pagetoll_bill::OrderError;
-use thiserror::Error;
-
 use pagetoll_pager::PagerError;
+use pagetoll_vmm::Error as MachineError;
+use thiserror::Error;
+use vm_memory::GuestMemoryError;
 
-/// Why a bill, a measurement or a conformance case ended early.
+/// Failure that ended a bill, a measurement or a conformance case early.
 #[derive(Debug, Error)]
 pub enum LiveError {
     /// The machine lacks something that the order needs.
     #[error("{what}; {remedy}")]
     Environment {
-        /// What is missing, named as `doctor` does.
+        /// The missing part, named as `doctor` does.
         what: String,
-        /// What the user can do about it.
+        /// Remedy for the user.
         remedy: String,
     },
     /// A number or a name in the order is out of range.
@@ -36,7 +37,7 @@ pub enum LiveError {
     /// An exit that no program of the guest causes.
     #[error("vCPU {vcpu} of {mechanism} failed: {how}")]
     Guest {
-        /// As orders name it.
+        /// Its name in orders.
         mechanism: String,
         /// Its number, from 0.
         vcpu: usize,
@@ -46,7 +47,7 @@ pub enum LiveError {
     /// The vCPUs timed out.
     #[error("{mechanism} on {vcpus} vCPUs timed out after {seconds} s")]
     Hung {
-        /// As orders name it.
+        /// Its name in orders.
         mechanism: String,
         /// vCPUs of the run.
         vcpus: usize,
@@ -65,6 +66,22 @@ pub enum LiveError {
     /// Stopped from outside, as by Ctrl-C.
     #[error(transparent)]
     Stopped(#[from] Stopped),
+}
+
+impl From<MachineError> for LiveError {
+    fn from(error: MachineError) -> Self {
+        match error {
+            MachineError::Environment { what, remedy } => Self::environment(what, remedy),
+            MachineError::System { operation, source } => Self::System { operation, source },
+            MachineError::Memory(problem) => Self::BadOrder(problem),
+        }
+    }
+}
+
+impl From<GuestMemoryError> for LiveError {
+    fn from(error: GuestMemoryError) -> Self {
+        MachineError::from(error).into()
+    }
 }
 
 impl Classified for LiveError {

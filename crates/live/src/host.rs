@@ -1,4 +1,4 @@
-//! What this host's KVM and userfaultfd can do, found out by trying, and what to do about what they cannot.
+//! Capabilities of this host's KVM and userfaultfd, found by trying, with a remedy for each that is missing.
 
 mod load;
 pub mod recording;
@@ -10,11 +10,11 @@ use std::io;
 use kvm_bindings::KVM_CAP_MEMORY_FAULT_INFO;
 use kvm_ioctls::{Cap, Kvm};
 use pagetoll_bill::spec::MemoryKind;
+use pagetoll_vmm::{DEVICE, Error as MachineError, open_kvm};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use crate::vm::gmem;
-use crate::vm::kvm::{DEVICE, open_kvm};
-use crate::vm::memory::{self, free_hugepages};
+use crate::gmem;
+use crate::guest_memory::{self, free_hugepages};
 use crate::{LiveError, arch};
 use pagetoll_pager::{DECODES_FAULTS, Delivery, Features, Userfaultfd};
 
@@ -27,7 +27,7 @@ const MEMORY_FAULT_INFO: &str = "KVM_CAP_MEMORY_FAULT_INFO";
 const UNDESCRIBED: &str = "absent: KVM does not say which page a vCPU lacks, and faults of this processor are not decoded";
 const DESCRIBED_BY: &str = "use x86-64, or a kernel that has it, for exit";
 
-/// How much of a host can be measured without a capability.
+/// Share of the orders that a host can run without a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Every order can be run.
@@ -41,13 +41,13 @@ pub enum Level {
 /// A capability of the host, found by trying.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// As `doctor` lists it.
+    /// Its name in `doctor`.
     pub name: &'static str,
-    /// What its absence prevents.
+    /// Orders that its absence prevents.
     pub level: Level,
     /// The state that was found, such as a version or an errno.
     pub detail: String,
-    /// How to get it; empty where it works.
+    /// Remedy; empty where it works.
     pub remedy: String,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn examine() -> Vec<Capability> {
     found
 }
 
-/// Whether live bills of demand are possible here.
+/// Checks that live bills of demand are possible here.
 ///
 /// # Errors
 /// What is missing, and what to do about it.
@@ -105,9 +105,9 @@ pub fn check() -> Result<(), LiveError> {
 fn kvm() -> Capability {
     match open_kvm() {
         Ok(kvm) => Capability::works(DEVICE, format!("{} vCPUs recommended", kvm.get_nr_vcpus())),
-        Err(LiveError::Environment { what, remedy }) => {
+        Err(MachineError::Environment { what, remedy }) => {
             let detail = what.trim_start_matches("/dev/kvm: ");
-            Capability::lacks(DEVICE, Level::Missing, detail, &remedy)
+            Capability::lacks(DEVICE, Level::Missing, detail, remedy)
         }
         Err(other) => Capability::lacks(DEVICE, Level::Missing, &other.to_string(), "see dmesg"),
     }
@@ -210,12 +210,12 @@ fn memory_fault_info(kvm: &Kvm) -> Capability {
     Capability::works(MEMORY_FAULT_INFO, detail)
 }
 
-/// Whether KVM says which page a fault was for.
+/// Returns whether KVM says which page a fault was for.
 fn describes_faults(kvm: &Kvm) -> bool {
     kvm.check_extension_raw(KVM_CAP_MEMORY_FAULT_INFO.into()) > 0
 }
 
-/// Whether the page of a fault can be found.
+/// Checks that the page of a fault can be found.
 ///
 /// # Errors
 /// KVM does not say which it was, and it is not decoded here.
@@ -229,7 +229,7 @@ pub(crate) fn require_findable_pages() -> Result<(), LiveError> {
     ))
 }
 
-/// The page size, where it is not that which all figures are for.
+/// The page size, where it is another than that of all figures.
 fn page_size(bytes: usize) -> Option<Capability> {
     (bytes != 4096).then(|| {
         Capability::lacks(
@@ -279,7 +279,7 @@ fn hugetlb(kind: MemoryKind) -> Capability {
         Some(_) => {
             let remedy = format!(
                 "echo N > {}/nr_hugepages, for --memory {kind}",
-                memory::hugepages_folder(kind)
+                guest_memory::hugepages_folder(kind)
             );
             Capability::lacks(name, Level::Limited, "none free", &remedy)
         }

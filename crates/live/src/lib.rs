@@ -3,7 +3,8 @@
 //! [`Live`] is the backend. Of route `pin` it runs the pinning loops over page descriptors, which need no device and no
 //! privilege; and VFIO itself, with a device that is given. Route `demand` it bills on this host's KVM and userfaultfd,
 //! with the demand pager of `crates/pager`. [`conformance`] answers the cases that the model of both is held against.
-//! `unsafe` is confined to the modules that talk to the kernel; each block states what makes it sound.
+//! Machines and their guests are those of `crates/vmm`. `unsafe` is confined to the modules that talk to the kernel; each
+//! block states what makes it sound.
 
 #![deny(unsafe_code)]
 
@@ -14,13 +15,14 @@ pub mod conformance;
 mod cpu_time;
 pub mod doctor;
 mod error;
+mod gmem;
+mod guest_memory;
 pub mod host;
 mod kernel_module;
 mod pci;
 mod program;
 pub mod routes;
 mod undo;
-mod vm;
 
 pub use backend::Live;
 pub use error::LiveError;

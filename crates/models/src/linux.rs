@@ -5,20 +5,15 @@
 //! checks the result, and returns the [`RouteRun`]: [`unmap`], [`fault`], [`switch`], [`irq`].
 //! Nothing has a cost here.
 //!
-//! Apart from it stand [`mm`], the memory of a process, and [`userfaultfd`], which watches it: what demand paging needs
-//! of a host's kernel.
-//!
 //! Not here: reverse maps, reference counts of pages, RSS counters, user space: nothing that does not reach
 //! the page tables or Xen.
 
 mod address_space;
-mod errno;
 mod fault;
 mod foreign_map;
 mod irq;
 mod kernel;
 mod lazy_mmu;
-pub mod mm;
 mod multicalls;
 mod pgalloc;
 mod privcmd;
@@ -26,14 +21,12 @@ mod route_run;
 mod switch_to;
 mod tlb;
 mod unmap;
-pub mod userfaultfd;
 mod zap;
 
 #[cfg(test)]
 mod tests;
 
 pub use address_space::{AddressSpace, Entries};
-pub use errno::Errno;
 pub use fault::{SetPte, fault};
 pub use foreign_map::{ForeignMap, ForeignMapRuns, foreign_map};
 pub use irq::{EnableEvents, Irq, irq};

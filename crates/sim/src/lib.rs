@@ -1,8 +1,9 @@
 //! The simulator as a backend: from an order and a cost table to a bill.
 //!
-//! [`routes`] runs a mechanism once on the functional models (`pagetoll-models`) and attaches prices to what was
-//! counted. [`contention`] runs CPUs that wait for each other in virtual time (`pagetoll-engine`). [`calibrate`] makes
-//! cost tables, [`validate`] compares results with published ones, [`search`] explores all interleavings.
+//! [`routes`] runs a mechanism once on the functional models (`pagetoll-models`, `pagetoll-host-models`) and attaches
+//! prices to what was counted. [`contention`] runs CPUs that wait for each other in virtual time (`pagetoll-engine`).
+//! [`calibrate`] makes cost tables, [`validate`] compares results with published ones, [`search`] explores all
+//! interleavings.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Who touches memory: a thread of its own, which may sleep while the case goes on.
+//! Actors that touch memory: each is a thread of its own, which may sleep while the case goes on.
 
 #![allow(unsafe_code, reason = "system calls on memory that may be missing")]
 
@@ -11,9 +11,10 @@ use std::thread::JoinHandle;
 
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use pagetoll_conformance::kvm::Answer;
+use pagetoll_vmm::arch;
 
 use super::guest;
-use crate::{LiveError, arch};
+use crate::LiveError;
 
 const WORD: usize = 8;
 
@@ -28,7 +29,7 @@ pub(super) enum Job {
     Run(u64),
 }
 
-/// What it is about.
+/// State of its last job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Doing {
     Nothing,
@@ -95,7 +96,7 @@ impl Actor {
         *lock(&self.doing) == Doing::Busy
     }
 
-    /// What came of it, or that it sleeps.
+    /// The result of its last job, or that it sleeps.
     pub(super) fn answer(&self) -> Answer {
         match &*lock(&self.doing) {
             Doing::Nothing => Answer::Idle,

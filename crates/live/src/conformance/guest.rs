@@ -7,15 +7,15 @@
 
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::VcpuFd;
-use pagetoll_bill::spec::Ring;
 use pagetoll_conformance::kvm::{GUEST_BYTES, GUEST_SLOT};
+use pagetoll_vmm::Vm;
+use pagetoll_vmm::arch::{self, Privilege};
+use pagetoll_vmm::guest::CODE;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-use crate::vm::guest::{CODE, inaccessible};
-use crate::vm::kvm::Vm;
-use crate::{LiveError, arch};
+use crate::LiveError;
 
-/// What the tables map.
+/// Bytes that the tables map.
 const MAPPED: u64 = 8 << 30;
 const READ: u64 = CODE;
 const WRITE: u64 = READ + 0x1000;
@@ -32,9 +32,7 @@ impl Guest {
     pub(super) fn new() -> Result<Self, LiveError> {
         let vm = Vm::new()?;
         let own = own_memory()?;
-        let at = own
-            .get_host_address(GuestAddress(0))
-            .map_err(|error| inaccessible(&error))?;
+        let at = own.get_host_address(GuestAddress(0))?;
         let region = kvm_userspace_memory_region {
             slot: GUEST_SLOT,
             flags: 0,
@@ -52,7 +50,7 @@ impl Guest {
     /// A vCPU in ring 3.
     pub(super) fn vcpu(&self, number: usize) -> Result<VcpuFd, LiveError> {
         let vcpu = self.vm.vcpu(number)?;
-        arch::set_privilege(&vcpu, Ring::Three)?;
+        arch::set_privilege(&vcpu, Privilege::User)?;
         Ok(vcpu)
     }
 }
@@ -76,9 +74,7 @@ fn own_memory() -> Result<GuestMemoryMmap, LiveError> {
     })?;
     arch::write_tables(&memory, MAPPED)?;
     for (at, code) in [(READ, arch::READ), (WRITE, arch::WRITE)] {
-        memory
-            .write_slice(&code, GuestAddress(at))
-            .map_err(|error| inaccessible(&error))?;
+        memory.write_slice(&code, GuestAddress(at))?;
     }
     Ok(memory)
 }

@@ -8,6 +8,7 @@
 //! It does not migrate anything: content comes from memory of this process. What a page costs here is the fault, its
 //! delivery, and the resolution.
 
+mod folios;
 mod line;
 pub mod primitives;
 mod request;

@@ -1,7 +1,7 @@
 //! The pin route: memory of each shape is mapped and unmapped on the model of VFIO, and a cost table prices what was
 //! done.
 //!
-//! Nothing is computed from the order: counts are those of the model's own loops ([`pagetoll_models::vfio::Tolls`]).
+//! Nothing is computed from the order: counts are those of the model's own loops ([`pagetoll_host_models::vfio::Tolls`]).
 
 pub mod calibrate;
 pub(crate) mod shape;
@@ -12,7 +12,7 @@ use pagetoll_bill::route::sim::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Check, Draft, Limits, Row, RowKey, Spec, System};
 use pagetoll_cost::CostKey;
-use pagetoll_models::vfio::Mechanism;
+use pagetoll_host_models::vfio::Mechanism;
 use pagetoll_units::Pages;
 
 use self::shape::{Extent, PinRun, SHAPES, Shape, run};

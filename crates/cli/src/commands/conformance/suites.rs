@@ -7,13 +7,14 @@ use pagetoll_conformance as xen;
 use pagetoll_conformance::kvm::Outcome;
 use pagetoll_conformance::{kvm, vfio};
 use pagetoll_fix::Fixes;
+use pagetoll_host_models::kvm::Processor;
+use pagetoll_host_models::vfio::{Iommu, Mechanism};
+use pagetoll_host_models::{kvm as kvm_model, vfio as vfio_model};
 use pagetoll_lab::conformance as xen_lab;
 use pagetoll_lab::routes::demand::conformance as kvm_lab;
 use pagetoll_lab::routes::pin::conformance as vfio_lab;
 use pagetoll_live::conformance as live;
-use pagetoll_models::kvm::Processor;
-use pagetoll_models::vfio::{Iommu, Mechanism};
-use pagetoll_models::{conformance as xen_model, kvm as kvm_model, vfio as vfio_model};
+use pagetoll_models::conformance as xen_model;
 use pagetoll_sim::routes::pin::model;
 
 use super::suite::{Answers, Given, Suite};

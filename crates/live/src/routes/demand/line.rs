@@ -6,7 +6,7 @@ use std::time::Duration;
 use pagetoll_bill::RouteMechanism;
 use pagetoll_bill::route::live::Demand;
 
-use crate::vm::folios::Folios;
+use super::folios::Folios;
 use pagetoll_pager::Counts;
 
 /// Parameters of a row's runs.

@@ -13,7 +13,7 @@ use pagetoll_units::Pages;
 use super::line::Line;
 use super::selftest;
 use crate::LiveError;
-use crate::vm::memory::page_size;
+use crate::guest_memory::page_size;
 
 /// Pages are those of each vCPU; a batch is at most what a page table holds. By default batches that show the slope,
 /// and enough runs for a deviation.

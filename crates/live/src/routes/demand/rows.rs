@@ -14,8 +14,7 @@ use pagetoll_units::Pages;
 use super::line::{Line, LineRuns, Measured, SelftestRuns};
 use super::request::Request;
 use super::run::place;
-use crate::vm::guest::privilege_level;
-use crate::vm::memory::{is_hugetlb, page_size};
+use crate::guest_memory::{is_hugetlb, page_size};
 use pagetoll_pager::Counts;
 use tolls::{Items, Turn};
 
@@ -83,7 +82,10 @@ impl OrderedLine<'_> {
             batch: self.line.batch,
             vcpus: Some(self.line.vcpus),
             readers: readers.filter(|readers| *readers > 0),
-            ring: Some(privilege_level(self.request.ring)),
+            ring: Some(match self.request.ring {
+                Ring::Zero => 0,
+                Ring::Three => 3,
+            }),
             ..RowKey::new(operation, self.line.mechanism, System::KvmGuest)
         }
     }

@@ -13,18 +13,15 @@ use std::time::Duration;
 use pagetoll_backend::{Stop, Stopped};
 use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::Faults;
+use pagetoll_vmm::{Kicker, Machine, Slots, guest};
 use vm_memory::GuestAddress;
 
+use super::folios;
 use super::line::{Line, Measured};
 use super::request::Request;
 use crate::cpu_time::thread_time;
-use crate::vm::backing::Backing;
-use crate::vm::folios;
-use crate::vm::gmem::GmemSlots;
-use crate::vm::guest;
-use crate::vm::kick::Kicker;
-use crate::vm::machine::{Machine, Slots};
-use crate::vm::memory::page_size;
+use crate::gmem::GmemSlots;
+use crate::guest_memory::{self, page_size};
 use crate::{LiveError, host};
 use content::Content;
 use crew::{Crew, Touched};
@@ -53,7 +50,7 @@ pub(super) struct Served {
 impl Setup<'_> {
     pub(super) fn run(&self) -> Result<Measured, LiveError> {
         let pages = self.line.pages;
-        let backing = Backing::new(self.request.memory, self.vcpus(), pages)?;
+        let backing = guest_memory::map(self.request.memory, self.vcpus(), pages)?;
         let orders: Vec<_> = (0..self.vcpus())
             .map(|vcpu| order_of(self.request, pages, vcpu))
             .collect();
@@ -76,7 +73,7 @@ impl Setup<'_> {
 
     /// The content of this run's pages.
     fn bytes(&self, machine: &Machine) -> &[u8] {
-        let length = usize::try_from(machine.backing.layout.data_bytes());
+        let length = usize::try_from(machine.backing().layout.data_bytes());
         length
             .ok()
             .and_then(|length| self.content.get(..length))
@@ -94,8 +91,10 @@ impl Setup<'_> {
     fn fill(&self, machine: &Machine) -> Result<(), LiveError> {
         let bytes = self.bytes(machine);
         match (self.line.mechanism, self.request.faults) {
-            (Demand::Populated, _) => machine.backing.populate(bytes),
-            (Demand::Uffd | Demand::Exit, Faults::Minor) => machine.backing.fill_page_cache(bytes),
+            (Demand::Populated, _) => Ok(machine.backing().populate(bytes)?),
+            (Demand::Uffd | Demand::Exit, Faults::Minor) => {
+                Ok(machine.backing().fill_page_cache(bytes)?)
+            }
             _ => Ok(()),
         }
     }
@@ -152,7 +151,7 @@ impl Setup<'_> {
     ) -> Crew<'b> {
         Crew {
             mechanism: self.line.mechanism,
-            layout: machine.backing.layout,
+            layout: machine.backing().layout,
             content: self.content(),
             orders,
             ring: self.request.ring,
@@ -168,7 +167,7 @@ impl Setup<'_> {
         source: Source<'b>,
         delivery: Delivery,
     ) -> Result<Pager<Source<'b>>, LiveError> {
-        let layout = machine.backing.layout;
+        let layout = machine.backing().layout;
         let part = |vcpu| GuestRange {
             start: GuestAddress(layout.data_of(vcpu)),
             bytes: layout.pages * 4096,
@@ -183,7 +182,7 @@ impl Setup<'_> {
             ..Options::default()
         };
         Ok(Pager::new(
-            machine.backing.memory.clone(),
+            machine.backing().memory.clone(),
             &parts,
             source,
             options,
@@ -254,7 +253,7 @@ impl Setup<'_> {
         touched: &[Touched],
         served: Served,
     ) -> Result<Measured, LiveError> {
-        let backing = &machine.backing;
+        let backing = &machine.backing();
         let start = backing.data_address()?;
         let folios = folios::mapped_in(&(start..start + backing.layout.data_bytes()));
         let wrong_in_host = orders.iter().enumerate().map(|(vcpu, order)| {

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::route::live::Demand;
-use pagetoll_bill::spec::{Access, MemoryKind, Placement, Ring, Sequence};
+use pagetoll_bill::spec::{Access, Placement, Ring, Sequence};
 use pagetoll_test_support::skip;
+use pagetoll_vmm::{Backing, Kicker, Machine, MemoryKind, Slots, guest};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
@@ -24,10 +25,6 @@ use super::run::crew::{Crew, Touched};
 use super::run::entry::{Entry, Source};
 use super::run::sequence::order_of;
 use super::tests::request;
-use crate::vm::backing::Backing;
-use crate::vm::guest;
-use crate::vm::kick::Kicker;
-use crate::vm::machine::{Machine, Slots};
 use crate::{LiveError, host};
 use pagetoll_pager::socket::{self, SocketSource};
 use pagetoll_pager::{GuestRange, MemorySource, Options, PageSource, Pager, Retry};
@@ -136,12 +133,18 @@ fn weather(request: &Request, source: Source<'_>, batch: u32) -> u64 {
         guest::write(&backing.memory, backing.layout.order_of(vcpu), order).unwrap();
     }
     let machine = Machine::new(backing, Slots::All).unwrap();
-    let layout = machine.backing.layout;
+    let layout = machine.backing().layout;
     let all = [GuestRange {
         start: GuestAddress(layout.data),
         bytes: layout.data_bytes(),
     }];
-    let pager = Pager::new(machine.backing.memory.clone(), &all, source, options(batch)).unwrap();
+    let pager = Pager::new(
+        machine.backing().memory.clone(),
+        &all,
+        source,
+        options(batch),
+    )
+    .unwrap();
     let touched = drive(request, &machine, &orders, &pager);
     drop(pager);
     assert!(
@@ -149,7 +152,7 @@ fn weather(request: &Request, source: Source<'_>, batch: u32) -> u64 {
         "{touched:?}"
     );
     for (vcpu, order) in orders.iter().enumerate() {
-        let wrong = Content::WORDS.wrong_pages(&machine.backing.memory, layout, vcpu, order);
+        let wrong = Content::WORDS.wrong_pages(&machine.backing().memory, layout, vcpu, order);
         assert_eq!(wrong.unwrap(), 0);
     }
     touched.iter().map(|vcpu| vcpu.counts.faults).sum()
@@ -164,7 +167,7 @@ fn drive(
     let (kicker, over) = (Kicker::new().unwrap(), AtomicBool::new(false));
     let crew = Crew {
         mechanism: Demand::Exit,
-        layout: machine.backing.layout,
+        layout: machine.backing().layout,
         content: Content::WORDS,
         orders,
         ring: request.ring,
@@ -248,9 +251,11 @@ fn exits_are_possible() -> Result<(), LiveError> {
 #[cfg(target_arch = "x86_64")]
 fn populate_tables(machine: &Machine, pager: &Pager<Source<'_>>) {
     use pagetoll_pager::CpuState;
+    use pagetoll_vmm::arch::{self, Privilege};
 
     let vcpu = machine.vcpu(2).unwrap();
-    let sregs = crate::arch::long_mode(vcpu.get_sregs().unwrap(), Ring::Three);
+    arch::set_privilege(&vcpu, Privilege::User).unwrap();
+    let sregs = vcpu.get_sregs().unwrap();
     let regs = vcpu.get_regs().unwrap();
     let mut handler = pager.handler();
     handler
@@ -299,7 +304,7 @@ fn a_guest_of_which_nothing_is_there_runs() {
     let content = MemorySource(content);
     let source: Source<'_> = &content;
     let machine = Machine::new(backing, Slots::All).unwrap();
-    let memory = machine.backing.memory.clone();
+    let memory = machine.backing().memory.clone();
     let pager = Pager::new(memory, &parts, source, options(1)).unwrap();
 
     #[cfg(target_arch = "x86_64")]

@@ -1,14 +1,14 @@
 //! The host of a run, without time: a process's memory, its userfaultfd, and a VM whose guest has that memory.
 //!
-//! State and refusals are those of [`pagetoll_models`] (`linux::mm`, `linux::userfaultfd`, `kvm`), which answer the
-//! cases of `conformance/kvm` as real kernels do. The threads of [`super::vcpu`] and [`super::reader`] call the host at
+//! State and refusals are those of [`pagetoll_host_models`] (`mm`, `userfaultfd`, `kvm`), which answer the cases of
+//! `conformance/kvm` as real kernels do. The threads of [`super::vcpu`] and [`super::reader`] call the host at
 //! the step where the kernel does the same, and pay for that step themselves. Here pages are installed, refused, queued,
 //! woken and read; every page has a content of its own, so that a lost or misplaced one is seen.
 
-use pagetoll_models::kvm::{Capabilities, Exit, Region, SlotFlags, Vcpu, Vm};
-use pagetoll_models::linux::Errno;
-use pagetoll_models::linux::mm::{Access, Backing, Mm, Modes, PAGE_SIZE, Page, Permission, Vma};
-use pagetoll_models::linux::userfaultfd::{
+use pagetoll_host_models::Errno;
+use pagetoll_host_models::kvm::{Capabilities, Exit, Region, SlotFlags, Vcpu, Vm};
+use pagetoll_host_models::mm::{Access, Backing, Mm, Modes, PAGE_SIZE, Page, Permission, Vma};
+use pagetoll_host_models::userfaultfd::{
     Features, Fill, OpenFlags, Poll, Range, Source, ThreadId, UffdId,
 };
 use pagetoll_units::{Gfn, Hva};

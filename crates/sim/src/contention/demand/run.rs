@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use pagetoll_cost::{CostError, Prices, Topology};
 use pagetoll_engine::{Engine, RunError, Setup, SpawnError, TaskId, Ticks};
-use pagetoll_models::linux::Errno;
+use pagetoll_host_models::Errno;
 use thiserror::Error;
 
 use crate::contention::EngineError;

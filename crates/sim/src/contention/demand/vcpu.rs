@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use pagetoll_engine::{Cx, Sharing, Ticks, Time, WakeUp};
-use pagetoll_models::kvm::Exit;
+use pagetoll_host_models::kvm::Exit;
 
 use super::Mechanism;
 use super::costs::ticks;

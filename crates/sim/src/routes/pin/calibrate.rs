@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use self::equations::{Counted, OfShape, Solution, System, at_39, at_48};
 use super::tariff::{MAP, UNMAP};
-use pagetoll_models::vfio::Mechanism;
+use pagetoll_host_models::vfio::Mechanism;
 
 /// Spread of a figure that is taken from another kernel: 10 % either way.
 const ASSUMED_SPREAD: f64 = 0.1;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use pagetoll_bill::row::{Folio, Layout};
 use pagetoll_units::Pages;
 
-use pagetoll_models::vfio::{
+use pagetoll_host_models::vfio::{
     self, Argument, Container, Domain, Leaf, Mapping, Mechanism, PAGE, Tolls, Unmapping,
 };
 

@@ -5,7 +5,7 @@ use pagetoll_cost::CostKey;
 
 use super::shape::PinRun;
 use crate::routes::price::{Counted, Item};
-use pagetoll_models::vfio::Tolls;
+use pagetoll_host_models::vfio::Tolls;
 
 /// One of the two ioctls, with what a page pays for in it.
 #[derive(Clone, Copy)]

@@ -3,20 +3,20 @@
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use pagetoll_bill::Route;
 use pagetoll_bill::route::live::Demand;
-use pagetoll_bill::spec::{DemandSpec, MemoryKind, Placement, Ring, Spec};
+use pagetoll_bill::spec::{DemandSpec, Placement, Spec};
 use pagetoll_units::Pages;
+use pagetoll_vmm::arch::{self, Privilege};
+use pagetoll_vmm::guest::{self, Parameters, Program};
+use pagetoll_vmm::{Backing, Machine, MemoryKind, Slots};
 use rustix::io::Errno;
 use vm_memory::GuestAddress;
 
 use super::round::{Round, each_takes, nanoseconds};
 use super::{Group, PAGES, Primitive};
+use crate::LiveError;
 use crate::routes::demand::line::{Line, Measured};
 use crate::routes::demand::request::Request;
 use crate::routes::demand::run::Setup;
-use crate::vm::backing::Backing;
-use crate::vm::guest::{self, Parameters, Program};
-use crate::vm::machine::{Machine, Slots};
-use crate::{LiveError, arch};
 use pagetoll_pager::{GuestRange, MemorySource, Options, Pager};
 
 pub(super) const GROUP: Group = Group {
@@ -129,10 +129,10 @@ fn leave(vcpu: &mut VcpuFd) -> Result<(), LiveError> {
 fn failed(content: &[u8]) -> Result<f64, LiveError> {
     let machine = Machine::new(Backing::new(MemoryKind::Anonymous, 1, PAGES)?, Slots::All)?;
     let range = GuestRange {
-        start: GuestAddress(machine.backing.layout.data),
+        start: GuestAddress(machine.backing().layout.data),
         bytes: PAGES * 4096,
     };
-    let memory = machine.backing.memory.clone();
+    let memory = machine.backing().memory.clone();
     let pager = Pager::new(memory, &[range], MemorySource(content), Options::default())?;
     let mut vcpu = started(&machine, Program::Touch)?;
     pager.attach(&mut vcpu)?;
@@ -165,11 +165,11 @@ fn unforeseen(wanted: &str, how: &str) -> LiveError {
 
 /// A vCPU at the beginning of a program.
 fn started(machine: &Machine, program: Program) -> Result<VcpuFd, LiveError> {
-    let layout = machine.backing.layout;
+    let layout = machine.backing().layout;
     let vcpu = machine.vcpu(0)?;
-    arch::set_privilege(&vcpu, Ring::Three)?;
+    arch::set_privilege(&vcpu, Privilege::User)?;
     let order: Vec<u64> = (0..PAGES).map(|page| page * 4096).collect();
-    guest::write(&machine.backing.memory, layout.order_of(0), &order)?;
+    guest::write(&machine.backing().memory, layout.order_of(0), &order)?;
     let parameters = Parameters {
         data: layout.data_of(0),
         order: layout.order_of(0),

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "userfaultfd and advice about mapped memory")]
 
-use pagetoll_bill::spec::MemoryKind;
+use pagetoll_vmm::{Backing, MemoryKind};
 use rustix::mm::Advice;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
 
@@ -10,8 +10,6 @@ use super::round::{Round, each_takes, nanoseconds};
 use super::{Group, PAGES, Primitive};
 use crate::LiveError;
 use crate::cpu_time::thread_time;
-use crate::vm::backing::Backing;
-use crate::vm::guest::inaccessible;
 use pagetoll_pager::{
     Delivery, GuestRange, HostRange, MemorySource, Mode, Options, Pager, Userfaultfd, Wake,
 };
@@ -176,7 +174,7 @@ impl Fresh {
                     .backing
                     .memory
                     .write_obj(1_u8, GuestAddress(start + page * 4096));
-                written.map_err(|error| inaccessible(&error))?;
+                written?;
             }
             Ok(())
         })
@@ -185,7 +183,7 @@ impl Fresh {
     fn populate(&self) -> Result<f64, LiveError> {
         let data = GuestAddress(self.backing.layout.data);
         let start = self.backing.memory.get_host_address(data);
-        let start = start.map_err(|error| inaccessible(&error))?;
+        let start = start?;
         each_takes(PAGES, || {
             let bytes = bytes_of(PAGES);
             // SAFETY: the range is a mapping of `backing`, which this only makes present.

@@ -1,11 +1,12 @@
-//! What primitives are called.
+//! Names of primitives.
 
 use std::fmt;
 
 use pagetoll_cost::Nearness;
+use pagetoll_vmm::arch::EXIT;
 
 use super::Primitive;
-use crate::arch::{ATOMIC_ADDITION, EXIT};
+use crate::arch::ATOMIC_ADDITION;
 
 impl fmt::Display for Primitive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

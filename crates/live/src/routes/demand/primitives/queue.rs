@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pagetoll_bill::spec::MemoryKind;
+use pagetoll_vmm::{Backing, MemoryKind};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,7 +16,6 @@ use vm_memory::{Bytes, GuestAddress};
 use super::round::{Round, each_takes};
 use super::{Group, PAGES, Primitive};
 use crate::LiveError;
-use crate::vm::backing::Backing;
 use pagetoll_pager::{Delivery, HostRange, Mode, Userfaultfd, Wake};
 
 /// Threads that fault: enough to time reading them, and to distinguish their queue from an empty one.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::routes::demand::folios::Folios;
 use crate::routes::demand::line::{Lacking, Outcome};
 use crate::routes::demand::tests::request;
-use crate::vm::folios::Folios;
 
 fn run(wall: f64, by_vcpus: Counts) -> Measured {
     Measured {

@@ -1,9 +1,9 @@
-//! What the pages hold: every word is known, so that a lost, torn or misplaced page is seen.
+//! Content of the pages: every word is known, so that a lost, torn or misplaced page is seen.
 
+use pagetoll_vmm::guest::Layout;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use crate::LiveError;
-use crate::vm::guest::{Layout, inaccessible};
 
 /// The content of all paged memory: word number `n` is `first + n * step`, modulo 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +33,14 @@ impl Content {
             .collect()
     }
 
-    /// What a guest reads when it reads the first word of each page of its order that it does not write.
+    /// Sum of the first words of those pages of an order that a guest does not write, which it reads.
     pub(crate) fn sum_read(self, order: &[u64], first_page: u64) -> u64 {
         let read = order.iter().filter(|entry| *entry & 1 == 0);
         let first_words = read.map(|offset| self.word(first_page * 512 + offset / 8));
         first_words.fold(0, u64::wrapping_add)
     }
 
-    /// How many pages of a vCPU differ from what they have to hold after the guest has touched them.
+    /// Number of pages of a vCPU that hold something else than they should after the guest has touched them.
     pub(crate) fn wrong_pages(
         self,
         memory: &GuestMemoryMmap,
@@ -54,9 +54,7 @@ impl Content {
         for entry in order {
             let offset = entry & !1;
             let address = GuestAddress(layout.data_of(vcpu) + offset);
-            memory
-                .read_slice(&mut bytes, address)
-                .map_err(|error| inaccessible(&error))?;
+            memory.read_slice(&mut bytes, address)?;
             if !self.is_right(&bytes, first_page * 512 + offset / 8, *entry) {
                 wrong += 1;
             }

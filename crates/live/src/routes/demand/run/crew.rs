@@ -11,16 +11,16 @@ use pagetoll_backend::{Stop, Stopped};
 use pagetoll_bill::RouteMechanism;
 use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{Placement, Ring};
+use pagetoll_vmm::arch::{self, Privilege};
+use pagetoll_vmm::guest::{self, Layout, Parameters, Program};
+use pagetoll_vmm::{ExitReason, Kicker};
 
 use super::content::Content;
 use super::entry::Entry;
 use super::place::{self, Role};
 use crate::cpu_time::thread_time;
 use crate::routes::demand::request::patience;
-use crate::vm::exit::Left;
-use crate::vm::guest::{self, Layout, Parameters, Program};
-use crate::vm::kick::Kicker;
-use crate::{LiveError, arch, host};
+use crate::{LiveError, host};
 use pagetoll_pager::Counts;
 
 /// Interval between checks for a stop, a failure and the deadline.
@@ -159,7 +159,7 @@ impl Member<'_, '_> {
         let touched = ready.and_then(|()| self.touch());
         self.watch.barrier.wait();
         let mut touched = touched?;
-        arch::set_privilege(&self.vcpu, Ring::Three)?;
+        arch::set_privilege(&self.vcpu, Privilege::User)?;
         touched.wrong = self.run(Program::Verify)?;
         Ok(touched)
     }
@@ -168,7 +168,11 @@ impl Member<'_, '_> {
         let crew = self.crew;
         let role = Role::Vcpu(self.number);
         place::pin(place::cpu_for(role, crew.placement, &host::allowed_cpus()))?;
-        arch::set_privilege(&self.vcpu, crew.ring)?;
+        let privilege = match crew.ring {
+            Ring::Zero => Privilege::Kernel,
+            Ring::Three => Privilege::User,
+        };
+        arch::set_privilege(&self.vcpu, privilege)?;
         self.run(Program::Warm).map(drop)
     }
 
@@ -207,7 +211,7 @@ impl Member<'_, '_> {
             step: content.step,
             first: content.word(first_page * 512),
         };
-        guest::start(&self.vcpu, program, parameters)
+        Ok(guest::start(&self.vcpu, program, parameters)?)
     }
 
     fn until_done(&mut self) -> Result<(), LiveError> {
@@ -216,9 +220,9 @@ impl Member<'_, '_> {
                 return Err(Stopped.into());
             }
             match self.entry.enter(&mut self.vcpu)? {
-                Left::Done => return Ok(()),
-                Left::Interrupted => {}
-                Left::Failed(how) => return Err(self.failed(how)),
+                ExitReason::Done => return Ok(()),
+                ExitReason::Interrupted => {}
+                ExitReason::Failed(how) => return Err(self.failed(how)),
             }
         }
     }
@@ -229,7 +233,7 @@ impl Member<'_, '_> {
         let entered = self.entry.enter(&mut self.vcpu);
         self.vcpu.set_kvm_immediate_exit(0);
         entered?;
-        arch::result(&self.vcpu)
+        Ok(arch::result(&self.vcpu)?)
     }
 
     /// With where the guest stands, and its last fault.

@@ -1,10 +1,10 @@
 //! Entry of a vCPU thread into the guest, and its work when the guest comes back.
 
 use kvm_ioctls::VcpuFd;
+use pagetoll_vmm::ExitReason;
 
 use crate::LiveError;
-use crate::vm::exit::{Left, judge, judge_error};
-use crate::vm::gmem::GmemSlots;
+use crate::gmem::GmemSlots;
 use pagetoll_pager::{Counts, FaultHandler, PageSource, RunOutcome};
 
 /// Source of the content of a bench's pages.
@@ -21,13 +21,15 @@ pub(crate) enum Entry<'p> {
 }
 
 impl Entry<'_> {
-    pub(crate) fn enter(&mut self, vcpu: &mut VcpuFd) -> Result<Left, LiveError> {
+    pub(crate) fn enter(&mut self, vcpu: &mut VcpuFd) -> Result<ExitReason, LiveError> {
         match self {
             Self::Plain => Ok(plain(vcpu)),
-            Self::Exit(handler) => Ok(match handler.run(vcpu, |exit| judge(&exit))? {
-                RunOutcome::Exit(left) => left,
-                RunOutcome::Interrupted => Left::Interrupted,
-            }),
+            Self::Exit(handler) => Ok(
+                match handler.run(vcpu, |exit| ExitReason::from_exit(&exit))? {
+                    RunOutcome::Exit(left) => left,
+                    RunOutcome::Interrupted => ExitReason::Interrupted,
+                },
+            ),
             Self::Gmem(slots, counts) => slots.run(vcpu, counts),
         }
     }
@@ -41,9 +43,9 @@ impl Entry<'_> {
     }
 }
 
-fn plain(vcpu: &mut VcpuFd) -> Left {
+fn plain(vcpu: &mut VcpuFd) -> ExitReason {
     match vcpu.run() {
-        Ok(exit) => judge(&exit),
-        Err(error) => judge_error(error),
+        Ok(exit) => ExitReason::from_exit(&exit),
+        Err(error) => ExitReason::from_error(error),
     }
 }

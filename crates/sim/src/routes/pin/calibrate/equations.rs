@@ -13,7 +13,7 @@ use super::super::shape::{Extent, Shape, run};
 use super::super::tariff::Ioctl;
 use super::{Unsolved, lab_bills};
 use crate::routes::price::per_item;
-use pagetoll_models::vfio::{Mechanism, Tolls};
+use pagetoll_host_models::vfio::{Mechanism, Tolls};
 
 /// Largest difference between two counted bills of one order whose guest programs were built apart: 0.1 %.
 const SPREAD: f64 = 0.001;

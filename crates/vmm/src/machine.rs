@@ -1,0 +1,110 @@
+//! A VM with the guest's memory, and its vCPUs.
+
+#![allow(unsafe_code, reason = "memory of this process becomes a guest's")]
+
+use std::io;
+
+use kvm_bindings::kvm_userspace_memory_region;
+use kvm_ioctls::VcpuFd;
+
+use crate::Error;
+use crate::backing::{Backing, Region};
+use crate::kvm::Vm;
+
+/// A VM. It keeps its memory as long as it lives; its vCPUs must not be entered afterwards.
+#[derive(Debug)]
+pub struct Machine {
+    // Dropped before the memory that it uses.
+    vm: Vm,
+    backing: Backing,
+}
+
+/// Regions that become memslots at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slots {
+    /// All of the guest's memory.
+    All,
+    /// The guest's own only; what is paged gets slots of its own.
+    Boot,
+}
+
+impl Machine {
+    /// Makes a VM over this memory; slot 0 is the guest's own, slot 1 what is paged.
+    ///
+    /// # Errors
+    /// There is no KVM, or it refuses a slot.
+    pub fn new(backing: Backing, slots: Slots) -> Result<Self, Error> {
+        let machine = Self {
+            vm: Vm::new()?,
+            backing,
+        };
+        for (slot, region) in (0..).zip(machine.backing.regions()) {
+            if slot == 0 || slots == Slots::All {
+                machine.set_region(slot, region)?;
+            }
+        }
+        Ok(machine)
+    }
+
+    /// The VM, whose slots of the guest's memory are set by [`set_slot`](Self::set_slot).
+    #[must_use]
+    pub fn vm(&self) -> &Vm {
+        &self.vm
+    }
+
+    /// The guest's memory.
+    #[must_use]
+    pub fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
+    /// Sets the memslot of a part of the guest's memory.
+    ///
+    /// # Errors
+    /// The part is not within one region of the memory, or KVM refuses the slot.
+    pub fn set_slot(&self, slot: u32, guest: u64, bytes: u64) -> Result<(), Error> {
+        let mut regions = self.backing.regions();
+        let part = regions.find_map(|region| region.part(guest, bytes));
+        let part = part.ok_or_else(|| Error::System {
+            operation: format!("memslot {slot} of {bytes} B at {guest:#x}"),
+            source: io::Error::other("outside the guest's memory"),
+        })?;
+        self.set_region(slot, part)
+    }
+
+    /// Deletes a memslot.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn delete_slot(&self, slot: u32) -> Result<(), Error> {
+        let none = Region {
+            guest: 0,
+            bytes: 0,
+            host: 0,
+        };
+        self.set_region(slot, none)
+    }
+
+    fn set_region(&self, slot: u32, region: Region) -> Result<(), Error> {
+        let region = kvm_userspace_memory_region {
+            slot,
+            flags: 0,
+            guest_phys_addr: region.guest,
+            memory_size: region.bytes,
+            userspace_addr: region.host,
+        };
+        // SAFETY: the address is of `backing`, which outlives the VM; there are no references into guest memory.
+        let set = unsafe { self.vm.fd.set_user_memory_region(region) };
+        set.map_err(Error::system(format!(
+            "KVM_SET_USER_MEMORY_REGION of slot {slot}"
+        )))
+    }
+
+    /// Makes the vCPU of this number, which must not be entered once the machine is dropped.
+    ///
+    /// # Errors
+    /// KVM fails.
+    pub fn vcpu(&self, number: usize) -> Result<VcpuFd, Error> {
+        self.vm.vcpu(number)
+    }
+}
