@@ -3,6 +3,8 @@
  * The processor's part of machine.c: EL1 without translation, left by stores to where no memory is, which KVM hands to user
  * space as MMIO, and by HVC.
  */
+#include "abi/kvm_arm64.h"
+
 #define CODE_GPA 0ul
 /* Where its programs begin in the code: after the exception vectors, which lie where VBAR_EL1 is at reset. */
 #define FIRST_PROGRAM 0x800
@@ -15,13 +17,7 @@ __asm__(".pushsection .rodata\n"
 	".balign 2048\n"
 	".global programs\n"
 	"programs:\n"
-	/* An exception that a program takes is an exit to an address that is none of the programs'. */
-	".rept 16\n"
-	"   mov x9, #0x10000000\n"
-	"   str w9, [x9, #8]\n"
-	"   b .\n"
-	".balign 128\n"
-	".endr\n"
+	EXITING_VECTORS
 	/* PROGRAM_TOUCH */
 	"1: str w20, [x19, #4]\n"
 	"   ldr w4, [x19]\n"
@@ -64,10 +60,7 @@ __asm__(".pushsection .rodata\n"
 
 static void set_up_vcpu(const struct machine *machine)
 {
-	struct kvm_vcpu_init init;
-
-	call(machine->vm, KVM_ARM_PREFERRED_TARGET, &init, "KVM_ARM_PREFERRED_TARGET");
-	call(machine->vcpu, KVM_ARM_VCPU_INIT, &init, "KVM_ARM_VCPU_INIT");
+	init_vcpu(machine->vm, machine->vcpu);
 }
 
 /* The cheapest exit that KVM answers is an HVC, for which there is nothing to set up. */
@@ -78,13 +71,11 @@ static void answer_port(struct machine *machine)
 		fail("eventfd");
 }
 
-#define CORE(field) (KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE | KVM_REG_ARM_CORE_REG(field))
-
 static void set_register(const struct machine *machine, uint64_t id, uint64_t value)
 {
 	struct kvm_one_reg reg = { .id = id, .addr = (uintptr_t)&value };
 
-	call(machine->vcpu, KVM_SET_ONE_REG, &reg, "KVM_SET_ONE_REG");
+	kvm_call(machine->vcpu, KVM_SET_ONE_REG, &reg, "KVM_SET_ONE_REG");
 }
 
 static uint64_t get_register(const struct machine *machine, uint64_t id)
@@ -92,7 +83,7 @@ static uint64_t get_register(const struct machine *machine, uint64_t id)
 	uint64_t value = 0;
 	struct kvm_one_reg reg = { .id = id, .addr = (uintptr_t)&value };
 
-	call(machine->vcpu, KVM_GET_ONE_REG, &reg, "KVM_GET_ONE_REG");
+	kvm_call(machine->vcpu, KVM_GET_ONE_REG, &reg, "KVM_GET_ONE_REG");
 	return value;
 }
 

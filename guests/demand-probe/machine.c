@@ -14,6 +14,7 @@
 #include "../lib/linux/fail.h"
 #include "../lib/linux/page.h"
 #include "abi/kvm_abi.h"
+#include "abi/kvm_call.h"
 
 #define CODE_SLOT 0
 #define AREA_SLOT 1
@@ -22,15 +23,6 @@
 #define PROGRAM_SIZE 64
 
 extern const char programs[], programs_end[];
-
-static int call(int fd, unsigned long request, void *argument, const char *what)
-{
-	int ret = ioctl(fd, request, argument);
-
-	if (ret < 0)
-		fail(what);
-	return ret;
-}
 
 #ifdef __aarch64__
 #include "arm64.h"
@@ -60,13 +52,13 @@ static uint64_t find_exits(int stats)
 
 static void open_vcpu(struct machine *machine)
 {
-	int size = call(machine->kvm, KVM_GET_VCPU_MMAP_SIZE, NULL, "KVM_GET_VCPU_MMAP_SIZE");
+	int size = kvm_call(machine->kvm, KVM_GET_VCPU_MMAP_SIZE, NULL, "KVM_GET_VCPU_MMAP_SIZE");
 
-	machine->vcpu = call(machine->vm, KVM_CREATE_VCPU, NULL, "KVM_CREATE_VCPU");
+	machine->vcpu = kvm_call(machine->vm, KVM_CREATE_VCPU, NULL, "KVM_CREATE_VCPU");
 	machine->run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, machine->vcpu, 0);
 	if (machine->run == MAP_FAILED)
 		fail("map a vCPU");
-	machine->stats = call(machine->vcpu, KVM_GET_STATS_FD, NULL, "KVM_GET_STATS_FD");
+	machine->stats = kvm_call(machine->vcpu, KVM_GET_STATS_FD, NULL, "KVM_GET_STATS_FD");
 	machine->exits_offset = find_exits(machine->stats);
 	set_up_vcpu(machine);
 }
@@ -80,13 +72,13 @@ struct machine machine_open(void)
 
 	if (machine.kvm < 0)
 		fail("open /dev/kvm");
-	machine.vm = call(machine.kvm, KVM_CREATE_VM, NULL, "KVM_CREATE_VM");
+	machine.vm = kvm_call(machine.kvm, KVM_CREATE_VM, NULL, "KVM_CREATE_VM");
 	machine.code = mmap(NULL, CODE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (machine.code == MAP_FAILED)
 		fail("map a machine's code");
 	memcpy(machine.code, programs, programs_end - programs);
 	region.userspace_addr = (uintptr_t)machine.code;
-	call(machine.vm, KVM_SET_USER_MEMORY_REGION, &region, "KVM_SET_USER_MEMORY_REGION");
+	kvm_call(machine.vm, KVM_SET_USER_MEMORY_REGION, &region, "KVM_SET_USER_MEMORY_REGION");
 	open_vcpu(&machine);
 	answer_port(&machine);
 	return machine;

@@ -60,7 +60,7 @@ static void set_segments(int vcpu)
 	struct kvm_segment segment = { .limit = 0xffffffff, .present = 1, .db = 1, .s = 1, .g = 1 };
 	struct kvm_sregs sregs;
 
-	call(vcpu, KVM_GET_SREGS, &sregs, "KVM_GET_SREGS");
+	kvm_call(vcpu, KVM_GET_SREGS, &sregs, "KVM_GET_SREGS");
 	sregs.cr0 = CR0_PROTECTED;
 	segment.type = TYPE_CODE;
 	segment.selector = 8;
@@ -68,7 +68,7 @@ static void set_segments(int vcpu)
 	segment.type = TYPE_DATA;
 	segment.selector = 16;
 	sregs.ds = sregs.es = sregs.fs = sregs.gs = sregs.ss = segment;
-	call(vcpu, KVM_SET_SREGS, &sregs, "KVM_SET_SREGS");
+	kvm_call(vcpu, KVM_SET_SREGS, &sregs, "KVM_SET_SREGS");
 }
 
 static void set_up_vcpu(const struct machine *machine)
@@ -87,14 +87,14 @@ static void answer_port(struct machine *machine)
 	machine->answered = port.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (port.fd < 0)
 		fail("eventfd");
-	call(machine->vm, KVM_IOEVENTFD, &port, "KVM_IOEVENTFD");
+	kvm_call(machine->vm, KVM_IOEVENTFD, &port, "KVM_IOEVENTFD");
 }
 
 static void set_registers(const struct machine *machine, uint64_t at, uint32_t gpa, uint32_t count)
 {
 	struct kvm_regs regs = { .rip = at, .rsi = gpa, .rcx = count, .rflags = RFLAGS_FIXED };
 
-	call(machine->vcpu, KVM_SET_REGS, &regs, "KVM_SET_REGS");
+	kvm_call(machine->vcpu, KVM_SET_REGS, &regs, "KVM_SET_REGS");
 }
 
 static enum stop why_stopped(const struct kvm_run *run)
@@ -108,7 +108,7 @@ static uint64_t touched_gpa(const struct machine *machine)
 {
 	struct kvm_regs regs;
 
-	call(machine->vcpu, KVM_GET_REGS, &regs, "KVM_GET_REGS");
+	kvm_call(machine->vcpu, KVM_GET_REGS, &regs, "KVM_GET_REGS");
 	return regs.rsi;
 }
 
@@ -116,6 +116,6 @@ static uint32_t added(const struct machine *machine)
 {
 	struct kvm_regs regs;
 
-	call(machine->vcpu, KVM_GET_REGS, &regs, "KVM_GET_REGS");
+	kvm_call(machine->vcpu, KVM_GET_REGS, &regs, "KVM_GET_REGS");
 	return regs.rbx;
 }

@@ -3,6 +3,8 @@
  * The processor's part of guest.c: EL1 without translation. It is done when it stores to where no case has memory, which
  * KVM hands to user space as MMIO.
  */
+#include "../abi/kvm_arm64.h"
+
 #define CODE_GPA 0ul
 #define DONE_GPA 0x10000000ul
 
@@ -11,13 +13,7 @@ __asm__(".pushsection .rodata\n"
 	".balign 2048\n"
 	".global access_begin, access_read, access_write, access_end\n"
 	"access_begin:\n"
-	/* An exception is an exit to an address that is neither a case's nor DONE_GPA. */
-	".rept 16\n"
-	"   mov x9, #0x10000000\n"
-	"   str w9, [x9, #8]\n"
-	"   b .\n"
-	".balign 128\n"
-	".endr\n"
+	EXITING_VECTORS
 	"access_read:\n"
 	"   ldr x1, [x0]\n"
 	"   str w2, [x2]\n"
@@ -34,19 +30,14 @@ static void write_tables(char *own)
 
 static void set_up_vcpu(const struct vcpu *vcpu)
 {
-	struct kvm_vcpu_init init;
-
-	call(vm, KVM_ARM_PREFERRED_TARGET, &init, "KVM_ARM_PREFERRED_TARGET");
-	call(vcpu->fd, KVM_ARM_VCPU_INIT, &init, "KVM_ARM_VCPU_INIT");
+	init_vcpu(vm, vcpu->fd);
 }
-
-#define CORE(field) (KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE | KVM_REG_ARM_CORE_REG(field))
 
 static void set_register(const struct vcpu *vcpu, uint64_t id, uint64_t value)
 {
 	struct kvm_one_reg reg = { .id = id, .addr = (uintptr_t)&value };
 
-	call(vcpu->fd, KVM_SET_ONE_REG, &reg, "KVM_SET_ONE_REG");
+	kvm_call(vcpu->fd, KVM_SET_ONE_REG, &reg, "KVM_SET_ONE_REG");
 }
 
 /*
@@ -87,6 +78,6 @@ static uint64_t accessed_word(const struct vcpu *vcpu)
 	uint64_t value = 0;
 	struct kvm_one_reg reg = { .id = CORE(regs.regs[1]), .addr = (uintptr_t)&value };
 
-	call(vcpu->fd, KVM_GET_ONE_REG, &reg, "KVM_GET_ONE_REG");
+	kvm_call(vcpu->fd, KVM_GET_ONE_REG, &reg, "KVM_GET_ONE_REG");
 	return value;
 }

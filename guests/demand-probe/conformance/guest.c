@@ -13,6 +13,7 @@
 
 #include "../../lib/linux/fail.h"
 #include "../abi/kvm_abi.h"
+#include "../abi/kvm_call.h"
 
 /* GUEST_SLOT and GUEST_BYTES of crates/conformance/src/kvm/case.rs. */
 #define OWN_SLOT 1000
@@ -21,15 +22,6 @@
 extern const char access_begin[], access_read[], access_write[], access_end[];
 
 static int kvm = -1, vm = -1;
-
-static int call(int fd, unsigned long request, void *argument, const char *what)
-{
-	int ret = ioctl(fd, request, argument);
-
-	if (ret < 0)
-		fail(what);
-	return ret;
-}
 
 #ifdef __aarch64__
 #include "arm64.h"
@@ -48,7 +40,7 @@ int guest_open_empty(void)
 		kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	if (kvm < 0)
 		fail("open /dev/kvm");
-	return call(kvm, KVM_CREATE_VM, NULL, "KVM_CREATE_VM");
+	return kvm_call(kvm, KVM_CREATE_VM, NULL, "KVM_CREATE_VM");
 }
 
 void guest_open(void)
@@ -63,7 +55,7 @@ void guest_open(void)
 	write_tables(own);
 	memcpy(own + CODE_GPA, access_begin, access_end - access_begin);
 	vm = guest_open_empty();
-	call(vm, KVM_SET_USER_MEMORY_REGION, &region, "KVM_SET_USER_MEMORY_REGION of the guest's own");
+	kvm_call(vm, KVM_SET_USER_MEMORY_REGION, &region, "KVM_SET_USER_MEMORY_REGION of the guest's own");
 }
 
 int guest_vm(void)
@@ -73,7 +65,7 @@ int guest_vm(void)
 
 struct vcpu guest_add_vcpu(unsigned int number)
 {
-	int size = call(kvm, KVM_GET_VCPU_MMAP_SIZE, NULL, "KVM_GET_VCPU_MMAP_SIZE");
+	int size = kvm_call(kvm, KVM_GET_VCPU_MMAP_SIZE, NULL, "KVM_GET_VCPU_MMAP_SIZE");
 	struct vcpu vcpu = { .fd = ioctl(vm, KVM_CREATE_VCPU, (unsigned long)number) };
 
 	if (vcpu.fd < 0)

@@ -58,8 +58,8 @@ static void set_cpuid(const struct vcpu *vcpu)
 		struct kvm_cpuid_entry2 entries[MOST_CPUID_ENTRIES];
 	} cpuid = { .head.nent = MOST_CPUID_ENTRIES };
 
-	call(kvm, KVM_GET_SUPPORTED_CPUID, &cpuid, "KVM_GET_SUPPORTED_CPUID");
-	call(vcpu->fd, KVM_SET_CPUID2, &cpuid, "KVM_SET_CPUID2");
+	kvm_call(kvm, KVM_GET_SUPPORTED_CPUID, &cpuid, "KVM_GET_SUPPORTED_CPUID");
+	kvm_call(vcpu->fd, KVM_SET_CPUID2, &cpuid, "KVM_SET_CPUID2");
 }
 
 /* Flat segments of ring 3; the task state segment has nothing in it. */
@@ -74,7 +74,7 @@ static void set_up_vcpu(const struct vcpu *vcpu)
 	struct kvm_sregs sregs;
 
 	set_cpuid(vcpu);
-	call(vcpu->fd, KVM_GET_SREGS, &sregs, "KVM_GET_SREGS");
+	kvm_call(vcpu->fd, KVM_GET_SREGS, &sregs, "KVM_GET_SREGS");
 	sregs.cr0 = CR0_LONG_MODE;
 	sregs.cr3 = PML4;
 	sregs.cr4 = CR4_LONG_MODE;
@@ -82,7 +82,7 @@ static void set_up_vcpu(const struct vcpu *vcpu)
 	sregs.cs = code;
 	sregs.ds = sregs.es = sregs.fs = sregs.gs = sregs.ss = data;
 	sregs.tr = (struct kvm_segment){ .limit = 0x67, .selector = 3 << 3, .type = 11, .present = 1 };
-	call(vcpu->fd, KVM_SET_SREGS, &sregs, "KVM_SET_SREGS");
+	kvm_call(vcpu->fd, KVM_SET_SREGS, &sregs, "KVM_SET_SREGS");
 }
 
 static void begin_access(const struct vcpu *vcpu, uint64_t program, uint64_t gpa, uint64_t word)
@@ -91,7 +91,7 @@ static void begin_access(const struct vcpu *vcpu, uint64_t program, uint64_t gpa
 		.rip = program, .rflags = RFLAGS_RING_3, .rdi = gpa, .rax = word, .rdx = DONE_PORT,
 	};
 
-	call(vcpu->fd, KVM_SET_REGS, &regs, "KVM_SET_REGS");
+	kvm_call(vcpu->fd, KVM_SET_REGS, &regs, "KVM_SET_REGS");
 }
 
 /* KVM_RUN that fails leaves the reason of the exit before it in place until Linux 6.8. */
@@ -109,6 +109,6 @@ static uint64_t accessed_word(const struct vcpu *vcpu)
 {
 	struct kvm_regs regs;
 
-	call(vcpu->fd, KVM_GET_REGS, &regs, "KVM_GET_REGS");
+	kvm_call(vcpu->fd, KVM_GET_REGS, &regs, "KVM_GET_REGS");
 	return regs.rax;
 }

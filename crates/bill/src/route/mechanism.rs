@@ -34,11 +34,12 @@ pub trait RouteMechanism: Copy + Eq + Into<Mechanism> + TryFrom<Mechanism> + 'st
     const ALL: &'static [Self];
 
     /// Its line of the table.
-    fn properties(self) -> &'static Properties;
+    fn properties(self) -> &'static Properties {
+        self.into().properties()
+    }
 }
 
-/// Declares the mechanisms of a route: an enum, its table, and its conversions to and from [`Mechanism`]; with `by
-/// backend` also the enums of those that each backend runs.
+/// Declares the mechanisms of a route: an enum and its table; with `by backend` also the enums of those that each backend runs.
 macro_rules! mechanisms {
     (
         $(#[$meta:meta])*
@@ -63,16 +64,14 @@ macro_rules! mechanisms {
             )+
         }
     ) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $Route {
-            $(#[doc = $summary] $Variant,)+
+        $crate::route::mechanism::variants! {
+            $(#[$meta])*
+            $Route { $($summary $Variant)+ }
         }
 
-        impl $crate::route::RouteMechanism for $Route {
-            const ALL: &'static [Self] = &[$(Self::$Variant),+];
-
-            fn properties(self) -> &'static $crate::route::Properties {
+        impl $Route {
+            /// Its line of the table.
+            pub(super) const fn line(self) -> &'static $crate::route::Properties {
                 match self {
                     $(Self::$Variant => const { &$crate::route::Properties {
                         name: $name,
@@ -86,10 +85,27 @@ macro_rules! mechanisms {
                 }
             }
         }
+    };
+}
+
+/// Declares an enum of mechanisms of a route, all or some, and its conversions to and from [`Mechanism`].
+macro_rules! variants {
+    ($(#[$meta:meta])* $Route:ident { $($summary:literal $Variant:ident)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $Route {
+            $(#[doc = $summary] $Variant,)+
+        }
+
+        impl $crate::route::RouteMechanism for $Route {
+            const ALL: &'static [Self] = &[$(Self::$Variant),+];
+        }
 
         impl From<$Route> for $crate::route::Mechanism {
             fn from(mechanism: $Route) -> Self {
-                Self::$Route(mechanism)
+                match mechanism {
+                    $($Route::$Variant => Self::$Route($crate::route::$Route::$Variant),)+
+                }
             }
         }
 
@@ -98,7 +114,7 @@ macro_rules! mechanisms {
 
             fn try_from(mechanism: $crate::route::Mechanism) -> Result<Self, Self::Error> {
                 match mechanism {
-                    $crate::route::Mechanism::$Route(mechanism) => Ok(mechanism),
+                    $($crate::route::Mechanism::$Route($crate::route::$Route::$Variant) => Ok(Self::$Variant),)+
                     other => Err(other),
                 }
             }
@@ -106,7 +122,7 @@ macro_rules! mechanisms {
     };
 }
 
-pub(crate) use mechanisms;
+pub(crate) use {mechanisms, variants};
 
 /// Words of the table, in place of bare booleans.
 #[allow(non_upper_case_globals, reason = "read as words of the table")]
@@ -146,13 +162,13 @@ impl Mechanism {
     #[must_use]
     pub fn properties(self) -> &'static Properties {
         match self {
-            Self::Unmap(mechanism) => mechanism.properties(),
-            Self::Fault(mechanism) => mechanism.properties(),
-            Self::Switch(mechanism) => mechanism.properties(),
-            Self::Irq(mechanism) => mechanism.properties(),
-            Self::Flush(mechanism) => mechanism.properties(),
-            Self::Pin(mechanism) => mechanism.properties(),
-            Self::Demand(mechanism) => mechanism.properties(),
+            Self::Unmap(mechanism) => mechanism.line(),
+            Self::Fault(mechanism) => mechanism.line(),
+            Self::Switch(mechanism) => mechanism.line(),
+            Self::Irq(mechanism) => mechanism.line(),
+            Self::Flush(mechanism) => mechanism.line(),
+            Self::Pin(mechanism) => mechanism.line(),
+            Self::Demand(mechanism) => mechanism.line(),
         }
     }
 

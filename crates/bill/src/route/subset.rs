@@ -44,41 +44,15 @@ macro_rules! subset {
         $crate::route::subset::subset!($Backend $Route $kept $($rows)*);
     };
     ($Backend:ident $Route:ident [$($summary:literal $Variant:ident)+]) => {
-        #[doc = concat!("The mechanisms of the route that the backend `", stringify!($Backend), "` runs.")]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $Route {
-            $(#[doc = $summary] $Variant,)+
-        }
-
-        impl $crate::route::RouteMechanism for $Route {
-            const ALL: &'static [Self] = &[$(Self::$Variant),+];
-
-            fn properties(self) -> &'static $crate::route::Properties {
-                super::$Route::from(self).properties()
-            }
+        $crate::route::mechanism::variants! {
+            #[doc = concat!("The mechanisms of the route that the backend `", stringify!($Backend), "` runs.")]
+            $Route { $($summary $Variant)+ }
         }
 
         impl From<$Route> for super::$Route {
             fn from(mechanism: $Route) -> Self {
                 match mechanism {
                     $($Route::$Variant => Self::$Variant,)+
-                }
-            }
-        }
-
-        impl From<$Route> for $crate::route::Mechanism {
-            fn from(mechanism: $Route) -> Self {
-                Self::$Route(mechanism.into())
-            }
-        }
-
-        impl TryFrom<$crate::route::Mechanism> for $Route {
-            type Error = $crate::route::Mechanism;
-
-            fn try_from(mechanism: $crate::route::Mechanism) -> Result<Self, Self::Error> {
-                match mechanism {
-                    $($crate::route::Mechanism::$Route(super::$Route::$Variant) => Ok(Self::$Variant),)+
-                    other => Err(other),
                 }
             }
         }

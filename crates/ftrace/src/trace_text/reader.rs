@@ -5,7 +5,7 @@ use std::io::BufRead;
 use super::TraceTextError;
 use super::line::{Line, Printed};
 use super::lines::{self, Lines};
-use crate::tracepoint::{Event, Item, Known, Lost, Name, Names, Tally, Task};
+use crate::tracepoint::{Event, Item, Known, Lost, Name, Names, Tally, Task, Words};
 
 /// Reads a text, line by line.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl Seen {
             self.tally.count_unknown(printed.name);
             return None;
         };
-        match known.of_text(printed.text, &mut self.names) {
+        match known.payload(Words(printed.text), &mut self.names) {
             Ok(payload) => Some(Event {
                 time: printed.time,
                 cpu: printed.head.cpu,

@@ -47,7 +47,7 @@ impl Layout {
             format: &self.format,
             bytes: record,
         };
-        self.known.of_record(record, names)
+        self.known.payload(record, names)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The names of the tracepoints that have a payload.
 
-/// A tracepoint that has a payload. Both readers match on it: one that a form cannot read does not compile.
+/// A tracepoint that has a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     KvmEntry,

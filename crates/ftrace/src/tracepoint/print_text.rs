@@ -3,77 +3,238 @@
 
 use pagetoll_units::{Bytes, Gfn, Gpa, Hva, MachineAddress, VirtualAddress};
 
-use super::known::{KnownMc, KnownXen};
 use super::payload::user_address;
+use super::record::Record;
 use super::words::{Missing, Words};
 use super::{
-    FastPageFault, Iova, Known, KvmEntry, KvmExit, KvmGuestFault, KvmPageFault, McFlush, Names,
-    PageFault, Payload, SetSpte, SplitHugePage, SpteChanged, TlbFlush, TlbFlushReason,
-    UserspaceExit, Xen, XenMmuOp, exit_reason,
+    FastPageFault, Iova, KvmEntry, KvmExit, KvmGuestFault, KvmPageFault, McFlush, Names, PageFault,
+    Payload, SetSpte, SplitHugePage, SpteChanged, TlbFlush, TlbFlushReason, UserspaceExit, Xen,
+    exit_reason,
 };
 
-impl Known {
-    /// Reads the text that follows the event's name.
-    pub(crate) fn of_text(self, text: &str, names: &mut Names) -> Result<Payload, Missing> {
-        let words = Words(text);
-        match self {
-            Self::KvmEntry => kvm_entry(words).map(Payload::KvmEntry),
-            Self::KvmExit => kvm_exit(words, names).map(Payload::KvmExit),
-            Self::KvmPageFault => kvm_page_fault(words).map(Payload::KvmPageFault),
-            Self::KvmGuestFault => kvm_guest_fault(words).map(Payload::KvmGuestFault),
-            Self::KvmUserspaceExit => userspace_exit(words, names).map(Payload::KvmUserspaceExit),
-            Self::SetSpte => set_spte(words).map(Payload::SetSpte),
-            Self::FastPageFault => fast_page_fault(words).map(Payload::FastPageFault),
-            Self::SplitHugePage => split_huge_page(words).map(Payload::SplitHugePage),
-            Self::SpteChanged => spte_changed(words).map(Payload::SpteChanged),
-            Self::KvmUnmapHvaRange => unmap_hva_range(words),
-            Self::KvmDirtyRingPush => dirty_ring_push(words),
-            Self::TlbFlush => tlb_flush(words).map(Payload::TlbFlush),
-            Self::IommuMap => iommu_map(words),
-            Self::IommuUnmap => iommu_unmap(words),
-            Self::PageFaultUser => page_fault(words).map(Payload::PageFaultUser),
-            Self::PageFaultKernel => page_fault(words).map(Payload::PageFaultKernel),
-            Self::IoctlEnter => ioctl_enter(words),
-            Self::IoctlExit => ioctl_exit(words),
-            Self::Xen(known) => xen(known, words).map(Payload::Xen),
+impl Record for Words<'_> {
+    /// `vcpu 0, rip 0xffffffff81000000 ..`; older kernels `vcpu 0`; `PC: 0x0000aaaa` on arm64.
+    fn kvm_entry(mut self) -> Result<KvmEntry, Missing> {
+        let pc = match self.hex_if_there("PC: ")? {
+            Some(pc) => Some(pc),
+            None => self.hex_if_there("rip ")?,
+        };
+        let pc = pc.map(VirtualAddress);
+        if pc.is_none() {
+            self.decimal::<u32>("vcpu ")?;
         }
+        Ok(KvmEntry { pc })
     }
-}
 
-/// `vcpu 0, rip 0xffffffff81000000 ..`; older kernels `vcpu 0`; `PC: 0x0000aaaa` on arm64.
-fn kvm_entry(mut words: Words<'_>) -> Result<KvmEntry, Missing> {
-    let pc = match words.hex_if_there("PC: ")? {
-        Some(pc) => Some(pc),
-        None => words.hex_if_there("rip ")?,
-    };
-    let pc = pc.map(VirtualAddress);
-    if pc.is_none() {
-        words.decimal::<u32>("vcpu ")?;
+    /// `reason EPT_VIOLATION rip 0xfff0 info 184 0`; since 5.10 `vcpu 0` stands before it and `info1 0x.. info2 0x.. intr_info ..`
+    /// behind it; newer kernels add `requests`. The plugin prints the first form, whatever the kernel.
+    fn kvm_exit(mut self, names: &mut Names) -> Result<KvmExit, Missing> {
+        if self.0.contains("_EC: ") {
+            return kvm_exit_of_arm64(self, names);
+        }
+        let reason = exit_reason::normal(self.between("reason ", " rip ")?);
+        let pc = VirtualAddress(self.hex(" rip ")?);
+        let (info1, info2) = match self.hex_if_there(" info1 ")? {
+            Some(info1) => (Some(info1), Some(self.hex(" info2 ")?)),
+            None => match self.hex_if_there(" info ")? {
+                Some(info1) => (Some(info1), Some(self.hex(" ")?)),
+                None => (None, None),
+            },
+        };
+        Ok(KvmExit {
+            reason: names.intern(&reason),
+            pc,
+            info1,
+            info2,
+        })
     }
-    Ok(KvmEntry { pc })
-}
 
-/// `reason EPT_VIOLATION rip 0xfff0 info 184 0`; since 5.10 `vcpu 0` stands before it and `info1 0x.. info2 0x.. intr_info ..`
-/// behind it; newer kernels add `requests`. The plugin prints the first form, whatever the kernel.
-fn kvm_exit(mut words: Words<'_>, names: &mut Names) -> Result<KvmExit, Missing> {
-    if words.0.contains("_EC: ") {
-        return kvm_exit_of_arm64(words, names);
+    /// `vcpu 0 rip 0x.. address 0x0000000000001000 error_code 0x6`; older kernels `address 1000 error_code 6`.
+    fn kvm_page_fault(mut self) -> Result<KvmPageFault, Missing> {
+        Ok(KvmPageFault {
+            address: self.hex("address ")?,
+            error_code: self.hex("error_code ")?,
+        })
     }
-    let reason = exit_reason::normal(words.between("reason ", " rip ")?);
-    let pc = VirtualAddress(words.hex(" rip ")?);
-    let (info1, info2) = match words.hex_if_there(" info1 ")? {
-        Some(info1) => (Some(info1), Some(words.hex(" info2 ")?)),
-        None => match words.hex_if_there(" info ")? {
-            Some(info1) => (Some(info1), Some(words.hex(" ")?)),
-            None => (None, None),
-        },
-    };
-    Ok(KvmExit {
-        reason: names.intern(&reason),
-        pc,
-        info1,
-        info2,
-    })
+
+    /// `ipa 0x80000000, hsr 0x92000047, hxfar 0x.., pc 0x..`; the first is `0` where it is none.
+    fn kvm_guest_fault(mut self) -> Result<KvmGuestFault, Missing> {
+        Ok(KvmGuestFault {
+            ipa: Gpa(self.hex("ipa ")?),
+            hsr: self.hex("hsr ")?,
+            pc: VirtualAddress(self.hex(" pc ")?),
+        })
+    }
+
+    /// `reason KVM_EXIT_MMIO (6)`; ftrace prints `reason restart (4)`, `reason error (14)` where an errno was returned.
+    fn userspace_exit(mut self, names: &mut Names) -> Result<UserspaceExit, Missing> {
+        let reason = self.between("reason ", " (")?;
+        let number: i32 = self.decimal(" (")?;
+        let errno = matches!(reason, "restart" | "error").then_some(-number);
+        Ok(UserspaceExit {
+            reason: names.intern(super::userspace_exit::normal(reason)),
+            errno,
+        })
+    }
+
+    /// `gfn 1b9286 spte 1b9286e67 (rwxu) level 1 at 327228508`.
+    fn set_spte(mut self) -> Result<SetSpte, Missing> {
+        Ok(SetSpte {
+            gfn: Gfn(self.hex("gfn ")?),
+            spte: self.hex("spte ")?,
+            level: self.decimal("level ")?,
+        })
+    }
+
+    /// `vcpu 0 gva 1000 error_code P|W sptep 0x.. old 0x.. new .. spurious 0 fixed 1`.
+    fn fast_page_fault(mut self) -> Result<FastPageFault, Missing> {
+        Ok(FastPageFault {
+            address: self.hex("gva ")?,
+            error_code: error_code(self.between("error_code ", "sptep")?)?,
+            old_spte: self.hex(" old ")?,
+            new_spte: self.hex(" new ")?,
+            spurious: self.decimal::<u32>("spurious ")? != 0,
+            fixed: self.decimal::<u32>("fixed ")? != 0,
+        })
+    }
+
+    /// `gfn 1000 spte 600000001000b77 level 2 errno 0`.
+    fn split_huge_page(mut self) -> Result<SplitHugePage, Missing> {
+        Ok(SplitHugePage {
+            gfn: Gfn(self.hex("gfn ")?),
+            spte: self.hex("spte ")?,
+            level: self.decimal("level ")?,
+            errno: self.decimal("errno ")?,
+        })
+    }
+
+    /// `as id 0 gfn 1000 level 2 old_spte 0 new_spte 600000001000b77`.
+    fn spte_changed(mut self) -> Result<SpteChanged, Missing> {
+        Ok(SpteChanged {
+            gfn: Gfn(self.hex("gfn ")?),
+            level: self.decimal("level ")?,
+            old_spte: self.hex("old_spte ")?,
+            new_spte: self.hex("new_spte ")?,
+        })
+    }
+
+    /// `mmu notifier unmap range: 0x007f5b1ec00000 -- 0x007f5b1ee00000`.
+    fn unmap_hva_range(mut self) -> Result<Payload, Missing> {
+        Ok(Payload::KvmUnmapHvaRange {
+            start: Hva(self.hex("range: ")?),
+            end: Hva(self.hex("-- ")?),
+        })
+    }
+
+    /// `ring 0: dirty 0x1 reset 0x0 slot 1 offset 0x1000 (used 1)`.
+    fn dirty_ring_push(mut self) -> Result<Payload, Missing> {
+        Ok(Payload::KvmDirtyRingPush {
+            slot: self.decimal("slot ")?,
+            offset: self.hex("offset ")?,
+        })
+    }
+
+    /// `pages:1 reason:local MM shootdown (3)`, `pages:-1` for all.
+    fn tlb_flush(mut self) -> Result<TlbFlush, Missing> {
+        let pages: i64 = self.decimal("pages:")?;
+        Ok(TlbFlush {
+            pages: u64::try_from(pages).ok(),
+            reason: TlbFlushReason::from_number(self.decimal("(")?),
+        })
+    }
+
+    /// `IOMMU: iova=0x.. - 0x.. paddr=0x.. size=4096`; older kernels print no end.
+    fn iommu_map(mut self) -> Result<Payload, Missing> {
+        Ok(Payload::IommuMap {
+            iova: Iova(self.hex("iova=")?),
+            paddr: MachineAddress(self.hex("paddr=")?),
+            size: Bytes(self.decimal("size=")?),
+        })
+    }
+
+    /// `IOMMU: iova=0x.. - 0x.. size=4096 unmapped_size=4096`.
+    fn iommu_unmap(mut self) -> Result<Payload, Missing> {
+        Ok(Payload::IommuUnmap {
+            iova: Iova(self.hex("iova=")?),
+            size: Bytes(self.decimal(" size=")?),
+            unmapped_size: Bytes(self.decimal("unmapped_size=")?),
+        })
+    }
+
+    /// `address=0x7fc741d45e06 ip=0x7fc741d2d7ad error_code=0x6`; a symbol in the place of a kernel's address.
+    fn page_fault(mut self) -> Result<PageFault, Missing> {
+        Ok(PageFault {
+            address: self.hex_or_symbol("address=")?.and_then(user_address),
+            ip: self.hex_or_symbol("ip=")?.and_then(user_address),
+            error_code: self.hex("error_code=")?,
+        })
+    }
+
+    /// `fd: 0x00000004, cmd: 0xc028aa03, arg: 0x7f..`; ftrace prints no `0x`.
+    fn ioctl_enter(mut self) -> Result<Payload, Missing> {
+        let low = |value: u64, key| u32::try_from(value & 0xffff_ffff).map_err(|_| Missing(key));
+        Ok(Payload::IoctlEnter {
+            fd: low(self.hex("fd: ")?, "fd: ")?,
+            cmd: low(self.hex("cmd: ")?, "cmd: ")?,
+            arg: self.hex("arg: ")?,
+        })
+    }
+
+    /// `0x0`; ftrace prints `-> 0x0`.
+    fn ioctl_exit(mut self) -> Result<Payload, Missing> {
+        Ok(Payload::IoctlExit {
+            ret: self.hex("0x")?.cast_signed(),
+        })
+    }
+
+    /// `ncpus 2 mm 0x.. addr 7f0000000000, end 7f0000001000`.
+    fn xen_flush_tlb_multi(mut self) -> Result<Xen, Missing> {
+        Ok(Xen::FlushTlbMulti {
+            cpus: self.decimal("ncpus ")?,
+            start: VirtualAddress(self.hex("addr ")?),
+            end: VirtualAddress(self.hex("end ")?),
+        })
+    }
+
+    fn xen_entry(mut self, _: &'static str) -> Result<u64, Missing> {
+        self.hex("(raw ")
+    }
+
+    fn xen_flush_tlb_one(mut self) -> Result<VirtualAddress, Missing> {
+        self.hex("addr ").map(VirtualAddress)
+    }
+
+    fn xen_write_cr3(mut self) -> Result<u64, Missing> {
+        self.hex("cr3 ")
+    }
+
+    /// `op 1(mmu_update) args [ffff.., 2, 0, 7ff0, 0, 0]`.
+    fn xen_mc_entry(mut self) -> Result<Xen, Missing> {
+        Ok(Xen::McEntry {
+            op: self.decimal("op ")?,
+            args: [self.hex("args [")?, self.hex(", ")?],
+        })
+    }
+
+    fn xen_mc_entry_alloc(mut self) -> Result<u64, Missing> {
+        self.decimal("alloc entry ")
+    }
+
+    fn xen_mc_extend_args(mut self) -> Result<Xen, Missing> {
+        Ok(Xen::McExtendArgs {
+            op: self.decimal("op ")?,
+            bytes: self.decimal(" by ")?,
+        })
+    }
+
+    /// `flushing 2 hypercalls, 32 arg bytes, 0 callbacks`.
+    fn xen_mc_flush(mut self) -> Result<McFlush, Missing> {
+        Ok(McFlush {
+            hypercalls: self.decimal("flushing ")?,
+            arg_bytes: self.decimal(", ")?,
+            callbacks: self.decimal(", ")?,
+        })
+    }
 }
 
 /// `TRAP: HSR_EC: 0x0024 (DABT_LOW), PC: 0x0000ffff80000000`, `IRQ: HSR_EC: 0x0000 (UNKNOWN), PC: ..`.
@@ -90,55 +251,6 @@ fn kvm_exit_of_arm64(mut words: Words<'_>, names: &mut Names) -> Result<KvmExit,
         pc: VirtualAddress(words.hex("PC: ")?),
         info1: None,
         info2: None,
-    })
-}
-
-/// `vcpu 0 rip 0x.. address 0x0000000000001000 error_code 0x6`; older kernels `address 1000 error_code 6`.
-fn kvm_page_fault(mut words: Words<'_>) -> Result<KvmPageFault, Missing> {
-    Ok(KvmPageFault {
-        address: words.hex("address ")?,
-        error_code: words.hex("error_code ")?,
-    })
-}
-
-/// `ipa 0x80000000, hsr 0x92000047, hxfar 0x.., pc 0x..`; the first is `0` where it is none.
-fn kvm_guest_fault(mut words: Words<'_>) -> Result<KvmGuestFault, Missing> {
-    Ok(KvmGuestFault {
-        ipa: Gpa(words.hex("ipa ")?),
-        hsr: words.hex("hsr ")?,
-        pc: VirtualAddress(words.hex(" pc ")?),
-    })
-}
-
-/// `reason KVM_EXIT_MMIO (6)`; ftrace prints `reason restart (4)`, `reason error (14)` where an errno was returned.
-fn userspace_exit(mut words: Words<'_>, names: &mut Names) -> Result<UserspaceExit, Missing> {
-    let reason = words.between("reason ", " (")?;
-    let number: i32 = words.decimal(" (")?;
-    let errno = matches!(reason, "restart" | "error").then_some(-number);
-    Ok(UserspaceExit {
-        reason: names.intern(super::userspace_exit::normal(reason)),
-        errno,
-    })
-}
-
-/// `gfn 1b9286 spte 1b9286e67 (rwxu) level 1 at 327228508`.
-fn set_spte(mut words: Words<'_>) -> Result<SetSpte, Missing> {
-    Ok(SetSpte {
-        gfn: Gfn(words.hex("gfn ")?),
-        spte: words.hex("spte ")?,
-        level: words.decimal("level ")?,
-    })
-}
-
-/// `vcpu 0 gva 1000 error_code P|W sptep 0x.. old 0x.. new .. spurious 0 fixed 1`.
-fn fast_page_fault(mut words: Words<'_>) -> Result<FastPageFault, Missing> {
-    Ok(FastPageFault {
-        address: words.hex("gva ")?,
-        error_code: error_code(words.between("error_code ", "sptep")?)?,
-        old_spte: words.hex(" old ")?,
-        new_spte: words.hex(" new ")?,
-        spurious: words.decimal::<u32>("spurious ")? != 0,
-        fixed: words.decimal::<u32>("fixed ")? != 0,
     })
 }
 
@@ -164,153 +276,4 @@ fn error_code(flags: &str) -> Result<u64, Missing> {
         };
     }
     Ok(code)
-}
-
-/// `gfn 1000 spte 600000001000b77 level 2 errno 0`.
-fn split_huge_page(mut words: Words<'_>) -> Result<SplitHugePage, Missing> {
-    Ok(SplitHugePage {
-        gfn: Gfn(words.hex("gfn ")?),
-        spte: words.hex("spte ")?,
-        level: words.decimal("level ")?,
-        errno: words.decimal("errno ")?,
-    })
-}
-
-/// `as id 0 gfn 1000 level 2 old_spte 0 new_spte 600000001000b77`.
-fn spte_changed(mut words: Words<'_>) -> Result<SpteChanged, Missing> {
-    Ok(SpteChanged {
-        gfn: Gfn(words.hex("gfn ")?),
-        level: words.decimal("level ")?,
-        old_spte: words.hex("old_spte ")?,
-        new_spte: words.hex("new_spte ")?,
-    })
-}
-
-/// `mmu notifier unmap range: 0x007f5b1ec00000 -- 0x007f5b1ee00000`.
-fn unmap_hva_range(mut words: Words<'_>) -> Result<Payload, Missing> {
-    Ok(Payload::KvmUnmapHvaRange {
-        start: Hva(words.hex("range: ")?),
-        end: Hva(words.hex("-- ")?),
-    })
-}
-
-/// `ring 0: dirty 0x1 reset 0x0 slot 1 offset 0x1000 (used 1)`.
-fn dirty_ring_push(mut words: Words<'_>) -> Result<Payload, Missing> {
-    Ok(Payload::KvmDirtyRingPush {
-        slot: words.decimal("slot ")?,
-        offset: words.hex("offset ")?,
-    })
-}
-
-/// `pages:1 reason:local MM shootdown (3)`, `pages:-1` for all.
-fn tlb_flush(mut words: Words<'_>) -> Result<TlbFlush, Missing> {
-    let pages: i64 = words.decimal("pages:")?;
-    Ok(TlbFlush {
-        pages: u64::try_from(pages).ok(),
-        reason: TlbFlushReason::from_number(words.decimal("(")?),
-    })
-}
-
-/// `IOMMU: iova=0x.. - 0x.. paddr=0x.. size=4096`; older kernels print no end.
-fn iommu_map(mut words: Words<'_>) -> Result<Payload, Missing> {
-    Ok(Payload::IommuMap {
-        iova: Iova(words.hex("iova=")?),
-        paddr: MachineAddress(words.hex("paddr=")?),
-        size: Bytes(words.decimal("size=")?),
-    })
-}
-
-/// `IOMMU: iova=0x.. - 0x.. size=4096 unmapped_size=4096`.
-fn iommu_unmap(mut words: Words<'_>) -> Result<Payload, Missing> {
-    Ok(Payload::IommuUnmap {
-        iova: Iova(words.hex("iova=")?),
-        size: Bytes(words.decimal(" size=")?),
-        unmapped_size: Bytes(words.decimal("unmapped_size=")?),
-    })
-}
-
-/// `address=0x7fc741d45e06 ip=0x7fc741d2d7ad error_code=0x6`; a symbol in the place of a kernel's address.
-fn page_fault(mut words: Words<'_>) -> Result<PageFault, Missing> {
-    Ok(PageFault {
-        address: words.hex_or_symbol("address=")?.and_then(user_address),
-        ip: words.hex_or_symbol("ip=")?.and_then(user_address),
-        error_code: words.hex("error_code=")?,
-    })
-}
-
-/// `fd: 0x00000004, cmd: 0xc028aa03, arg: 0x7f..`; ftrace prints no `0x`.
-fn ioctl_enter(mut words: Words<'_>) -> Result<Payload, Missing> {
-    let low = |value: u64, key| u32::try_from(value & 0xffff_ffff).map_err(|_| Missing(key));
-    Ok(Payload::IoctlEnter {
-        fd: low(words.hex("fd: ")?, "fd: ")?,
-        cmd: low(words.hex("cmd: ")?, "cmd: ")?,
-        arg: words.hex("arg: ")?,
-    })
-}
-
-/// `0x0`; ftrace prints `-> 0x0`.
-fn ioctl_exit(mut words: Words<'_>) -> Result<Payload, Missing> {
-    Ok(Payload::IoctlExit {
-        ret: words.hex("0x")?.cast_signed(),
-    })
-}
-
-fn xen(known: KnownXen, mut words: Words<'_>) -> Result<Xen, Missing> {
-    use KnownXen as Is;
-    let mut raw = || words.hex("(raw ");
-    let operation = match known {
-        Is::SetPte => XenMmuOp::SetPte(raw()?),
-        Is::SetPteAt => XenMmuOp::SetPteAt(raw()?),
-        Is::SetPteAtomic => XenMmuOp::SetPteAtomic(raw()?),
-        Is::SetPmd => XenMmuOp::SetPmd(raw()?),
-        Is::SetPud => XenMmuOp::SetPud(raw()?),
-        Is::SetP4d => XenMmuOp::SetP4d(raw()?),
-        Is::PtepModifyProtStart => XenMmuOp::PtepModifyProtStart(raw()?),
-        Is::PtepModifyProtCommit => XenMmuOp::PtepModifyProtCommit(raw()?),
-        Is::PteClear => XenMmuOp::PteClear,
-        Is::PmdClear => XenMmuOp::PmdClear,
-        Is::AllocPtpage => XenMmuOp::AllocPtpage,
-        Is::ReleasePtpage => XenMmuOp::ReleasePtpage,
-        Is::PgdPin => XenMmuOp::PgdPin,
-        Is::PgdUnpin => XenMmuOp::PgdUnpin,
-        Is::FlushTlbOne => return words.hex("addr ").map(VirtualAddress).map(Xen::FlushTlbOne),
-        Is::FlushTlbMulti => return xen_flush_tlb_multi(words),
-        Is::WriteCr3 => return words.hex("cr3 ").map(Xen::WriteCr3),
-        Is::Mc(known) => return xen_mc(known, words),
-    };
-    Ok(Xen::Mmu(operation))
-}
-
-/// `ncpus 2 mm 0x.. addr 7f0000000000, end 7f0000001000`.
-fn xen_flush_tlb_multi(mut words: Words<'_>) -> Result<Xen, Missing> {
-    Ok(Xen::FlushTlbMulti {
-        cpus: words.decimal("ncpus ")?,
-        start: VirtualAddress(words.hex("addr ")?),
-        end: VirtualAddress(words.hex("end ")?),
-    })
-}
-
-fn xen_mc(known: KnownMc, mut words: Words<'_>) -> Result<Xen, Missing> {
-    Ok(match known {
-        // `op 1(mmu_update) args [ffff.., 2, 0, 7ff0, 0, 0]`
-        KnownMc::Entry => Xen::McEntry {
-            op: words.decimal("op ")?,
-            args: [words.hex("args [")?, words.hex(", ")?],
-        },
-        KnownMc::EntryAlloc => Xen::McEntryAlloc(words.decimal("alloc entry ")?),
-        KnownMc::ExtendArgs => Xen::McExtendArgs {
-            op: words.decimal("op ")?,
-            bytes: words.decimal(" by ")?,
-        },
-        // `flushing 2 hypercalls, 32 arg bytes, 0 callbacks`
-        KnownMc::Flush => Xen::McFlush(McFlush {
-            hypercalls: words.decimal("flushing ")?,
-            arg_bytes: words.decimal(", ")?,
-            callbacks: words.decimal(", ")?,
-        }),
-        KnownMc::Issue => Xen::McIssue,
-        KnownMc::Callback => Xen::McCallback,
-        KnownMc::FlushReason => Xen::McFlushReason,
-        KnownMc::Batch => Xen::McBatch,
-    })
 }

@@ -6,7 +6,7 @@ pub struct Missing(pub &'static str);
 
 /// Rest of a text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Words<'a>(pub(super) &'a str);
+pub(crate) struct Words<'a>(pub(crate) &'a str);
 
 impl<'a> Words<'a> {
     /// Text between a key and the end that follows it; goes on at that end.
