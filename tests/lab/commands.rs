@@ -1,5 +1,6 @@
 //! Commands in a guest of the lab: a PV dom0, or a machine with an IOMMU, that runs pagetoll itself.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use libtest_mimic::Failed;
@@ -30,10 +31,8 @@ const VFIO: [&str; 4] = ["vfio", "vfio_iommu_type1", "vfio_pci", "iommufd"];
 pub(crate) struct Request {
     /// The guest. With one CPU, a nanosecond is an instruction.
     pub(crate) guest: Guest,
-    /// A static program, which the guest has as `/pagetoll`.
-    pub(crate) program: PathBuf,
-    /// Further programs and their files: a name, which the guest has in `/`, and the file.
-    pub(crate) files: Vec<(String, PathBuf)>,
+    /// Programs and their libraries: the path below the guest's `/`, and the file.
+    pub(crate) files: BTreeMap<String, PathBuf>,
     pub(crate) host: Host,
     /// One after the other, in `/`.
     pub(crate) commands: Vec<Command>,
@@ -89,11 +88,8 @@ pub(crate) fn run(request: &Request, surroundings: Surroundings<'_>) -> Result<O
     let source = &request.guest.kernel;
     let kernel = kernel::obtain(source, Arch::X86_64, cache, Freshness::Cached, stop)?;
     let survey = build::survey(cache, stop)?;
-    let mut programs = vec![
-        (SURVEY.to_owned(), survey),
-        ("pagetoll".to_owned(), request.program.clone()),
-    ];
-    programs.extend(request.files.iter().cloned());
+    let mut programs = vec![(SURVEY.to_owned(), survey)];
+    programs.extend(request.files.clone());
     let platform = match request.host {
         Host::Dom0 { options, .. } => {
             let probe = build::xen_probe(&kernel.headers, cache, stop)?;

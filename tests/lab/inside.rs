@@ -1,7 +1,7 @@
 //! pagetoll inside a guest of the lab: `--on live` on the machines that it is for.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::time::Duration;
 
@@ -27,7 +27,6 @@ use crate::bench::{Bench, ensure, must_succeed};
 use crate::bills;
 use crate::commands::{self, Changed, Host, Outcome, Request};
 
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 const BILL: &str = "pagetoll bill unmap --on live --probe xen-probe.ko";
 const OF_XEN_HOSTS: &str = include_str!("../../docs/xen-host.md");
 const OF_VFIO_HOSTS: &str = include_str!("../../docs/vfio-host.md");
@@ -72,31 +71,30 @@ const CROSSINGS_APART: f64 = 0.1;
 /// As many as the lab's own.
 const PAGES_OF_ANOTHER: Pages = Pages(16_384);
 
-/// This program as a static one, without what only a debugger reads.
-fn static_program() -> Result<PathBuf, Failed> {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("static");
-    let status = process::Command::new(env!("CARGO"))
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "pagetoll",
-            "--target",
-            TARGET,
-        ])
-        .arg("--target-dir")
-        .arg(&folder)
-        .env(
-            "RUSTFLAGS",
-            "-C target-feature=+crt-static -C relocation-model=static",
-        )
-        // What is timed is C.
-        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
-        .env("CARGO_PROFILE_DEV_DEBUG", "false")
-        .env("CARGO_PROFILE_DEV_STRIP", "true")
-        .status()?;
-    ensure(status.success(), "no static program")?;
-    Ok(folder.join(TARGET).join("debug/pagetoll"))
+/// The program under test, without what only a debugger reads.
+fn stripped_program(bench: &Bench) -> Result<PathBuf, Failed> {
+    let program = bench.folder.path().join("pagetoll");
+    let mut strip = process::Command::new("strip");
+    strip
+        .arg("-o")
+        .arg(&program)
+        .arg(env!("CARGO_BIN_EXE_pagetoll"));
+    must_succeed(strip)?;
+    Ok(program)
+}
+
+/// A dynamic program, which the guest has in `/`, its loader, and its libraries, each at its own path.
+pub(crate) fn with_libraries(name: &str, program: &Path) -> Result<Vec<(String, PathBuf)>, Failed> {
+    let mut list = process::Command::new("ldd");
+    // Cargo sets it, and the guest does not.
+    list.env_remove("LD_LIBRARY_PATH").arg(program);
+    let listed = String::from_utf8(must_succeed(list)?.stdout)?;
+    let paths = listed.split_whitespace().filter_map(|word| {
+        let below = word.strip_prefix('/')?;
+        Some((below.to_owned(), PathBuf::from(word)))
+    });
+    let own = (name.to_owned(), program.to_path_buf());
+    Ok([own].into_iter().chain(paths).collect())
 }
 
 /// The guest has no search path.
@@ -188,11 +186,11 @@ pub(crate) fn inside(
             keep_logs: std::env::var_os("KEEP_LOGS").map(PathBuf::from),
         },
     };
+    let own = with_libraries("pagetoll", &stripped_program(bench)?)?;
     let request = Request {
         guest,
         host: machine.host,
-        program: static_program()?,
-        files: machine.files.clone(),
+        files: own.into_iter().chain(machine.files.clone()).collect(),
         commands,
         wanted: machine.wanted.to_owned(),
         while_traced: machine.while_traced.map(|(command, _)| words(command)),

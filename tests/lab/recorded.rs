@@ -10,10 +10,9 @@ use pagetoll_test_support::skipped_test;
 use serde_json::Value;
 
 use crate::bench::{Bench, ensure, must_succeed};
-use crate::inside::{DOM0, Machine, inside};
+use crate::inside::{DOM0, Machine, inside, with_libraries};
 
 const PERF: &str = "/usr/bin/perf";
-const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 /// Prefix of kernel addresses.
 const KERNEL: &str = "0xffff";
 const BILL: &str = include_str!("../../docs/bill.json");
@@ -32,22 +31,6 @@ fn workload(bench: &Bench) -> Result<PathBuf, Failed> {
     Ok(program)
 }
 
-/// perf and the libraries that it loads, all to lie in the guest's root.
-fn perf() -> Result<Vec<(String, PathBuf)>, Failed> {
-    let mut ask = Command::new("ldd");
-    ask.arg(PERF);
-    let listed = must_succeed(ask)?;
-    let listed = String::from_utf8(listed.stdout)?;
-    let libraries = listed.lines().filter_map(|line| line.split_once(" => "));
-    let libraries = libraries.filter_map(|(name, rest)| {
-        let path = rest.split(' ').next()?;
-        Some((name.trim().to_owned(), PathBuf::from(path)))
-    });
-    let own = [("perf", PERF), ("ld.so", LOADER)];
-    let own = own.map(|(name, path)| (name.to_owned(), PathBuf::from(path)));
-    Ok(own.into_iter().chain(libraries).collect())
-}
-
 /// Recordings of a workload of so many pages.
 struct Recording {
     pages: f64,
@@ -57,9 +40,8 @@ struct Recording {
 
 impl Recording {
     fn new(bench: &Bench, files: &[(String, PathBuf)], pages: u32) -> Result<Self, Failed> {
-        let command = format!(
-            "/ld.so --library-path / /perf record -q -B -N -a -m 4M -o /guest.data -e xen:* -- /unmap {pages}"
-        );
+        let command =
+            format!("/perf record -q -B -N -a -m 4M -o /guest.data -e xen:* -- /unmap {pages}");
         let machine = Machine {
             name: "recorded",
             wanted: "/guest.data",
@@ -136,7 +118,7 @@ pub(crate) fn unmapped(bench: &Bench) -> Result<(), Failed> {
         );
         return Ok(());
     }
-    let mut files = perf()?;
+    let mut files = with_libraries("perf", Path::new(PERF))?;
     files.push(("unmap".to_owned(), workload(bench)?));
     let few = Recording::new(bench, &files, 2048)?;
     let many = Recording::new(bench, &files, 6144)?;

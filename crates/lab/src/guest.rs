@@ -63,7 +63,7 @@ pub enum Platform {
 /// The work of a guest.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
-    /// Programs beside init: the name in `/`, and the file.
+    /// Programs beside init, and their libraries: the path below `/`, and the file.
     pub programs: Vec<(String, PathBuf)>,
     /// Kernel modules, which the guest has as `modules/NAME.ko`.
     pub modules: Vec<Module>,

@@ -5,6 +5,7 @@
 //! `guests/init/receive.c` reads. The same contents give the same bytes.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -133,9 +134,10 @@ pub(crate) fn first_of(firmware: Firmware) -> Option<Step> {
 }
 
 fn assemble<'a>(members: impl Iterator<Item = &'a Member<'a>>) -> io::Result<Vec<u8>> {
+    let members: Vec<_> = members.collect();
     let mut archive = Vec::new();
     let mut inode = 1;
-    for folder in FOLDERS {
+    for folder in FOLDERS.into_iter().chain(folders(&members)) {
         let entry = Builder::new(folder).ino(inode).nlink(2).mode(0o755);
         archive = entry
             .set_mode_file_type(ModeFileType::Directory)
@@ -158,6 +160,15 @@ fn assemble<'a>(members: impl Iterator<Item = &'a Member<'a>>) -> io::Result<Vec
         inode += 1;
     }
     trailer(archive)
+}
+
+/// Folders that members lie in beside [`FOLDERS`], each after the one above it.
+fn folders<'a>(members: &[&'a Member<'a>]) -> BTreeSet<&'a str> {
+    let above = |member: &&'a Member<'a>| Path::new(member.name).ancestors().skip(1);
+    let folders = members.iter().flat_map(above).filter_map(Path::to_str);
+    folders
+        .filter(|folder| !folder.is_empty() && !FOLDERS.contains(folder))
+        .collect()
 }
 
 #[cfg(test)]
@@ -196,6 +207,7 @@ mod tests {
         let files = || {
             let mut files = GuestFiles::new(Firmware::Xen);
             files.program("init", &built).unwrap();
+            files.program("lib/x86/libc.so.6", &built).unwrap();
             files.steps(&[Step::Settle, Step::Pages(Pages(1))]);
             files
         };
@@ -219,8 +231,10 @@ mod tests {
             ));
             rest = reader.finish().unwrap();
         }
-        assert_eq!(seen.len(), FOLDERS.len() + 2);
-        assert_eq!(seen[4], ("init".to_owned(), 0o100_755, b"program".to_vec()));
-        assert_eq!(seen[0].1, 0o040_755);
+        let names: Vec<_> = seen.iter().map(|(name, ..)| name.as_str()).collect();
+        let own = ["lib", "lib/x86", "init", "lib/x86/libc.so.6", "preparation"];
+        assert_eq!(names, [&FOLDERS[..], &own].concat());
+        assert_eq!(seen[6], ("init".to_owned(), 0o100_755, b"program".to_vec()));
+        assert!([0, 4, 5].iter().all(|folder| seen[*folder].1 == 0o040_755));
     }
 }
