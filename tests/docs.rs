@@ -74,7 +74,10 @@ fn trials(reports_skips: bool) -> Result<Vec<Trial>, Failed> {
             "only_live_and_pager_have_unsafe_code",
             walls::hold_unsafe_code,
         ),
-        Trial::test("standalone_crates_depend_on_no_other", walls::hold_standalone_crates),
+        Trial::test(
+            "standalone_crates_depend_on_no_other",
+            walls::hold_standalone_crates,
+        ),
         Trial::test("embedding_names_the_pagers_versions", walls::hold_versions),
     ];
     for page in Page::all()? {
