@@ -4,11 +4,12 @@
 //! space would add to the cost; and because what is timed here has to be what is counted there.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flate2::read::DeflateDecoder;
 use pagetoll_backend::Stop;
 use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Scratch};
@@ -24,14 +25,18 @@ const LIMIT: Duration = Duration::from_secs(60 * 60);
 /// The file of a program's bulk data, beside its order: guests/lib/linux/host/shared_memory.c.
 const SHARED_MEMORY: &str = "shared-memory";
 
-/// A program, as `build.rs` makes it.
+/// A program as `build.rs` makes it, by raw deflate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Image(&'static [u8]);
 
 /// `guests/session`.
-pub(crate) const SESSION: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/session")));
+pub(crate) const SESSION: Image =
+    Image(include_bytes!(concat!(env!("OUT_DIR"), "/session.deflate")));
 /// `guests/pin-probe`.
-pub(crate) const PIN_PROBE: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/pin-probe")));
+pub(crate) const PIN_PROBE: Image = Image(include_bytes!(concat!(
+    env!("OUT_DIR"),
+    "/pin-probe.deflate"
+)));
 
 /// What a program reported.
 #[derive(Debug)]
@@ -61,7 +66,7 @@ impl<'a> Program<'a> {
         let path = program.path();
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o700).open(&path);
-        file.and_then(|mut file| file.write_all(image.0))
+        file.and_then(|mut file| io::copy(&mut DeflateDecoder::new(image.0), &mut file))
             .map_err(Error::io("write", &path))?;
         Ok(program)
     }
