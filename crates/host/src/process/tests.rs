@@ -143,7 +143,11 @@ fn a_child_that_failed_after_the_request_was_stopped_with_it() {
             thread::sleep(Duration::from_millis(1));
         }
         let ended = child.wait(LONG, &stop);
-        assert_eq!(matches!(ended, Err(Error::Stopped)), stopped, "{script}: {ended:?}");
+        assert_eq!(
+            matches!(ended, Err(Error::Stopped)),
+            stopped,
+            "{script}: {ended:?}"
+        );
     }
 }
 
