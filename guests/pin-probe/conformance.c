@@ -26,18 +26,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../lib/linux/cases.h"
 #include "../lib/linux/fail.h"
-#include "../lib/linux/file.h"
 #include "../lib/linux/page.h"
-#include "../lib/linux/process.h"
 #include "edu.h"
 #include "memory.h"
 #include "steps.h"
 #include "vfio.h"
 
 #define MEMORIES 4
-#define LINE 256
-#define STEPS 64
 /* The page that carries words to and from the device's buffer; no case maps anything there. */
 #define SCRATCH_IOVA (256ull << 30)
 #define SENTINEL 0x5e5e5e5e5e5e5e5eull
@@ -194,13 +191,6 @@ static void run_step(const char *line)
 		fail_with(line, EINVAL);
 }
 
-/* The lines of the case that is being read. */
-static struct {
-	unsigned int index;
-	unsigned int count;
-	char lines[STEPS][LINE];
-} pending;
-
 static void run_case(void)
 {
 	run.vfio = vfio_open(TYPE1);
@@ -214,37 +204,7 @@ static void run_case(void)
 	_exit(0);
 }
 
-/* In a child: limits, capabilities and the container end with it. */
-static void run_pending(void)
-{
-	pid_t child;
-
-	if (!pending.count)
-		return;
-	child = fork_or_fail();
-	if (!child)
-		run_case();
-	if (wait_for(child))
-		fail_with("a case ended early", ECHILD);
-	pending.count = 0;
-}
-
-static void read_line_of_case(const char *line)
-{
-	unsigned int next;
-
-	if (sscanf(line, "case %u", &next) == 1) {
-		run_pending();
-		pending.index = next;
-	} else if (pending.count < STEPS && strlen(line) < LINE) {
-		strcpy(pending.lines[pending.count++], line);
-	} else {
-		fail_with(line, E2BIG);
-	}
-}
-
 void step_conformance(const char *path)
 {
-	for_each_line(path, read_line_of_case);
-	run_pending();
+	run_cases(path);
 }

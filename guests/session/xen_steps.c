@@ -60,19 +60,13 @@ struct mmuext_op {
 	uint64_t arg2;
 };
 
-static void lock_memory(const void *memory, size_t size)
-{
-	if (mlock(memory, size) < 0)
-		fail("lock a hypercall's memory");
-}
-
 static long hypfs(unsigned int command, const char *name, void *data, size_t size)
 {
 	static char path[64];
 	int length = snprintf(path, sizeof(path), "/params/%s", name);
 
-	lock_memory(path, sizeof(path));
-	lock_memory(data, size);
+	privcmd_lock(path, sizeof(path));
+	privcmd_lock(data, size);
 	return privcmd_call(HYPERVISOR_HYPFS_OP, (uint64_t[PRIVCMD_ARGUMENTS]){
 		command, (uint64_t)path, length + 1, (uint64_t)data, size });
 }
@@ -115,7 +109,7 @@ static long lockprof(uint32_t command, void *data, uint32_t most)
 		call.lockprof.cmd = command;
 		call.lockprof.max_elem = most;
 		call.lockprof.data = (uint64_t)data;
-		lock_memory(&call, sizeof(call));
+		privcmd_lock(&call, sizeof(call));
 		ret = privcmd_hypercall(HYPERVISOR_SYSCTL, (uint64_t)&call, 0);
 	}
 	return ret ? ret : call.lockprof.nr_elem;
@@ -143,7 +137,7 @@ static void step_lock_profile(const char *name)
 	static struct lock_data locks[MOST_LOCKS];
 	long count;
 
-	lock_memory(locks, sizeof(locks));
+	privcmd_lock(locks, sizeof(locks));
 	count = lockprof(LOCKPROF_QUERY, locks, MOST_LOCKS);
 	if (count == -ENOSYS) {
 		report("{\"kind\":\"lock-unavailable\"}");
@@ -182,7 +176,7 @@ static void *flush_all(void *argument)
 	CPU_SET(self->cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set) < 0)
 		fail("stay on a CPU");
-	lock_memory(&op, sizeof(op));
+	privcmd_lock(&op, sizeof(op));
 	pthread_barrier_wait(&contest.start);
 	start = ticks();
 	for (uint32_t i = 0; i < contest.count; i++) {

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "../lib/linux/fail.h"
 #include "privcmd.h"
@@ -89,16 +88,9 @@ struct memory_reservation {
 	uint16_t domain;
 };
 
-/* Memory of hypercalls must stay where it is. */
-static void lock(const void *memory, size_t size)
-{
-	if (mlock(memory, size) < 0)
-		fail("lock a hypercall's memory");
-}
-
 static long versioned(struct domctl *call, uint32_t version)
 {
-	lock(call, sizeof(*call));
+	privcmd_lock(call, sizeof(*call));
 	call->interface_version = version;
 	return privcmd_hypercall(HYPERVISOR_DOMCTL, (uint64_t)call, 0);
 }
@@ -157,8 +149,8 @@ void domain_populate(struct domain *domain, uint32_t pages)
 	/* Guest frame numbers go in, machine frame numbers come out. */
 	for (uint32_t i = 0; i < count; i++)
 		more.frames[i] = domain->pages + i;
-	lock(&more, sizeof(more));
-	lock(more.frames, count * sizeof(*more.frames));
+	privcmd_lock(&more, sizeof(more));
+	privcmd_lock(more.frames, count * sizeof(*more.frames));
 	done = privcmd_hypercall(HYPERVISOR_MEMORY_OP, XENMEM_POPULATE_PHYSMAP, (uint64_t)&more);
 	if (done != count)
 		fail_with("populate another domain", done < 0 ? -done : ENOMEM);
@@ -204,7 +196,7 @@ static uint64_t end_of_frames(uint16_t id, bool translated)
 	long last;
 
 	domain = id;
-	lock(&domain, sizeof(domain));
+	privcmd_lock(&domain, sizeof(domain));
 	last = translated ? privcmd_hypercall(HYPERVISOR_MEMORY_OP, XENMEM_MAXIMUM_GPFN, (uint64_t)&domain) :
 			    privcmd_hypercall(HYPERVISOR_MEMORY_OP, XENMEM_MAXIMUM_RAM_PAGE, 0);
 	if (last < 0)
@@ -221,7 +213,7 @@ static void find_among(struct domain *domain, uint64_t first, uint64_t count, ui
 
 	for (uint64_t i = 0; i < count; i++)
 		types[i] = first + i;
-	lock(types, sizeof(types));
+	privcmd_lock(types, sizeof(types));
 	call = (struct domctl){ .cmd = DOMCTL_GETPAGEFRAMEINFO3, .domain = domain->id, .types = { count, types } };
 	error = domctl(&call);
 	if (error)

@@ -19,8 +19,7 @@ static struct {
 
 static long sysctl(struct xen_sysctl *call)
 {
-	if (mlock(call, sizeof(*call)) < 0)
-		fail("lock a hypercall's memory");
+	privcmd_lock(call, sizeof(*call));
 	return privcmd_hypercall(HYPERVISOR_SYSCTL, (uint64_t)call, 0);
 }
 

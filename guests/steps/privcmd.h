@@ -5,6 +5,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
+
+#include "../lib/linux/fail.h"
 
 /* public/xen.h */
 #define HYPERVISOR_SCHED_OP 29
@@ -13,6 +16,13 @@
 void privcmd_open(void);
 
 #define PRIVCMD_ARGUMENTS 5
+
+/* Memory of hypercalls must stay where it is. */
+static inline void privcmd_lock(const void *memory, size_t size)
+{
+	if (mlock(memory, size) < 0)
+		fail("lock a hypercall's memory");
+}
 
 /* Each returns what the hypercall returned, or a negative errno. Memory that it reads or writes must be locked. */
 long privcmd_call(uint64_t op, const uint64_t arguments[PRIVCMD_ARGUMENTS]);

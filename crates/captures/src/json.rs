@@ -21,6 +21,23 @@ pub(crate) fn is_cut(text: &[u8], error: &serde_json::Error) -> bool {
     error.is_eof() || text.ends_with(b"-") && error.to_string().starts_with("invalid number")
 }
 
+/// Declares a structure of members of an object, each as its text; `None` where the object lacks it.
+macro_rules! members {
+    ($(#[$meta:meta])* $Name:ident { $($(#[$attribute:meta])* $member:ident,)+ }) => {
+        $(#[$meta])*
+        #[derive(Default, serde::Deserialize)]
+        struct $Name<'a> {
+            $(
+                $(#[$attribute])*
+                #[serde(borrow)]
+                $member: Option<&'a RawValue>,
+            )+
+        }
+    };
+}
+
+pub(crate) use members;
+
 /// The members of an object that a structure has; what is no object has none.
 pub(crate) fn object<'a, T: Default + Deserialize<'a>>(value: &'a RawValue) -> T {
     let text = Some(value.get()).filter(|text| text.starts_with('{'));

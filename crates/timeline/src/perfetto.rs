@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use prost::Message;
+use prost::{Enumeration, Message};
 
 use crate::{Legend, PayerId, Span, SpanError};
 
@@ -20,9 +20,6 @@ use crate::{Legend, PayerId, Span, SpanError};
 const SEQUENCE: u32 = 1;
 /// The track that all payers' tracks are in.
 const ROOT: u64 = 1;
-/// `TrackEvent.Type` of a slice's begin and end.
-const SLICE_BEGIN: i32 = 1;
-const SLICE_END: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
 struct Trace {
@@ -42,9 +39,17 @@ struct TracePacket {
     track_descriptor: Option<TrackDescriptor>,
 }
 
+/// `TrackEvent.Type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Enumeration)]
+#[repr(i32)]
+enum EventType {
+    SliceBegin = 1,
+    SliceEnd = 2,
+}
+
 #[derive(Clone, PartialEq, Message)]
 struct TrackEvent {
-    #[prost(int32, optional, tag = "9")]
+    #[prost(enumeration = "EventType", optional, tag = "9")]
     r#type: Option<i32>,
     #[prost(uint64, optional, tag = "11")]
     track_uuid: Option<u64>,
@@ -138,7 +143,7 @@ impl<'a, W: Write> Nest<'a, W> {
             self.packets.describe(self.track, first, Some(ROOT))?;
         }
         for frame in &frames[shared..] {
-            self.mark(SLICE_BEGIN, Some(frame.clone()))?;
+            self.mark(EventType::SliceBegin, Some(frame.clone()))?;
         }
         self.open = frames;
         Ok(())
@@ -149,10 +154,10 @@ impl<'a, W: Write> Nest<'a, W> {
         let open = std::mem::take(&mut self.open);
         open[outermost..]
             .iter()
-            .try_for_each(|_| self.mark(SLICE_END, None))
+            .try_for_each(|_| self.mark(EventType::SliceEnd, None))
     }
 
-    fn mark(&mut self, kind: i32, name: Option<String>) -> io::Result<()> {
+    fn mark(&mut self, kind: EventType, name: Option<String>) -> io::Result<()> {
         self.packets.mark(self.track, self.now, kind, name)
     }
 }
@@ -179,11 +184,17 @@ impl<W: Write> Packets<W> {
         })
     }
 
-    fn mark(&mut self, track: u64, at: u64, kind: i32, name: Option<String>) -> io::Result<()> {
+    fn mark(
+        &mut self,
+        track: u64,
+        at: u64,
+        kind: EventType,
+        name: Option<String>,
+    ) -> io::Result<()> {
         self.put(TracePacket {
             timestamp: Some(at),
             track_event: Some(TrackEvent {
-                r#type: Some(kind),
+                r#type: Some(kind.into()),
                 track_uuid: Some(track),
                 name,
             }),
@@ -210,8 +221,11 @@ impl<W: Write> Writer<'_, W> {
         let toll = self.legend.toll(span.toll)?.to_owned();
         let begin = self.begin_of(span)?;
         let track = track_of(span.payer);
-        self.packets.mark(track, begin, SLICE_BEGIN, Some(toll))?;
-        Ok(self.packets.mark(track, span.end, SLICE_END, None)?)
+        self.packets
+            .mark(track, begin, EventType::SliceBegin, Some(toll))?;
+        Ok(self
+            .packets
+            .mark(track, span.end, EventType::SliceEnd, None)?)
     }
 
     /// Begin of a span, which is not before its payer's previous one was over.

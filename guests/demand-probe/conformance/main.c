@@ -20,10 +20,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../../lib/linux/cases.h"
 #include "../../lib/linux/fail.h"
-#include "../../lib/linux/file.h"
 #include "../../lib/linux/named.h"
-#include "../../lib/linux/process.h"
 #include "actor.h"
 #include "guest.h"
 #include "memory.h"
@@ -32,8 +31,6 @@
 #include "settled.h"
 #include "userfaultfd.h"
 
-#define LINE 128
-#define LINES 64
 #define ARGUMENTS 7
 
 static void show(const uint64_t *arguments)
@@ -117,12 +114,6 @@ static void run_verb(const char *line, bool is_first)
 	report_more(",%lu,%lu]", waiting.pending, waiting.total);
 }
 
-/* The lines of the case that is being read. */
-static struct {
-	unsigned int index, count;
-	char lines[LINES][LINE];
-} pending;
-
 /* Returns whether a line describes the case: all that follow are steps. */
 static bool prepare(const char *line)
 {
@@ -140,10 +131,27 @@ static bool prepare(const char *line)
 	return true;
 }
 
+/* The first need that is not met, or NULL. */
+static const char *lacking(void)
+{
+	for (unsigned int i = 0; i < pending.count; i++) {
+		const char *line = pending.lines[i];
+
+		if (!strncmp(line, "need ", 5) && !need_is_met(line + 5))
+			return line + 5;
+	}
+	return NULL;
+}
+
 static void run_case(void)
 {
+	const char *need = lacking();
 	unsigned int first = 0;
 
+	if (need) {
+		report("{\"kind\":\"kvm-case-skipped\",\"index\":%u,\"need\":\"%s\"}", pending.index, need);
+		_exit(0);
+	}
 	while (first < pending.count && prepare(pending.lines[first]))
 		first++;
 	report_begin("{\"kind\":\"kvm-case\",\"index\":%u,\"answers\":[", pending.index);
@@ -157,57 +165,10 @@ static void run_case(void)
 	_exit(0);
 }
 
-/* The first need that is not met, or NULL. */
-static const char *lacking(void)
-{
-	for (unsigned int i = 0; i < pending.count; i++) {
-		const char *line = pending.lines[i];
-
-		if (!strncmp(line, "need ", 5) && !need_is_met(line + 5))
-			return line + 5;
-	}
-	return NULL;
-}
-
-static void run_pending(void)
-{
-	const char *need;
-	pid_t child;
-
-	if (!pending.count)
-		return;
-	child = fork_or_fail();
-	if (!child) {
-		need = lacking();
-		if (!need)
-			run_case();
-		report("{\"kind\":\"kvm-case-skipped\",\"index\":%u,\"need\":\"%s\"}", pending.index, need);
-		_exit(0);
-	}
-	if (wait_for(child))
-		fail_with("a case ended early", ECHILD);
-	pending.count = 0;
-}
-
-static void read_line_of_case(const char *line)
-{
-	unsigned int next;
-
-	if (sscanf(line, "case %u", &next) == 1) {
-		run_pending();
-		pending.index = next;
-	} else if (pending.count < LINES && strlen(line) < LINE) {
-		strcpy(pending.lines[pending.count++], line);
-	} else {
-		fail_with(line, E2BIG);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	if (argc != 2)
 		fail_with("the cases of kvm-cases", EINVAL);
-	for_each_line(argv[1], read_line_of_case);
-	run_pending();
+	run_cases(argv[1]);
 	return 0;
 }

@@ -6,12 +6,11 @@
 mod schema;
 mod session;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::recorder::Recorder;
 use super::{Counter, Form, Scope};
-use crate::json::{self, Part, object};
+use crate::json::{self, Part, members, object};
 use crate::lines::first_lines;
 use crate::position::{Position, ReadError, Stop};
 use schema::Schema;
@@ -58,23 +57,20 @@ fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
     })
 }
 
-/// An element of a reply: `StatsResult`, `StatsSchema`, or one of another command's.
-#[derive(Default, Deserialize)]
-struct Element<'a> {
-    #[serde(borrow)]
-    provider: Option<&'a RawValue>,
-    stats: Option<&'a RawValue>,
-    target: Option<&'a RawValue>,
-    #[serde(rename = "qom-path")]
-    qom_path: Option<&'a RawValue>,
+members! {
+    /// An element of a reply: `StatsResult`, `StatsSchema`, or one of another command's.
+    Element {
+        provider,
+        stats,
+        target,
+        #[serde(rename = "qom-path")]
+        qom_path,
+    }
 }
 
-/// `Stats`: a name and a `StatsValue`.
-#[derive(Default, Deserialize)]
-struct Stat<'a> {
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    value: Option<&'a RawValue>,
+members! {
+    /// `Stats`: a name and a `StatsValue`.
+    Stat { name, value, }
 }
 
 impl<'a> Element<'a> {

@@ -50,16 +50,23 @@ fn assert_same(left: &Read, right: &Read) {
     assert_eq!((&left.tally, &left.failure), (&right.tally, &right.failure));
 }
 
+/// Items up to the end or the first error, and that error.
+fn drain<E: ToString>(
+    mut next: impl FnMut() -> Result<Option<Item>, E>,
+) -> (Vec<Item>, Option<String>) {
+    let mut items = Vec::new();
+    loop {
+        match next() {
+            Ok(Some(item)) => items.push(item),
+            Ok(None) => return (items, None),
+            Err(error) => return (items, Some(error.to_string())),
+        }
+    }
+}
+
 fn perf(bytes: &[u8]) -> Result<Read, PerfDataError> {
     let mut reader = perf_data::Reader::open(Cursor::new(bytes))?;
-    let mut items = Vec::new();
-    let failure = loop {
-        match reader.next_item() {
-            Ok(Some(item)) => items.push(item),
-            Ok(None) => break None,
-            Err(error) => break Some(error.to_string()),
-        }
-    };
+    let (items, failure) = drain(|| reader.next_item());
     assert!(matches!(reader.next_item(), Ok(None)));
     Ok(Read {
         items,
@@ -70,14 +77,7 @@ fn perf(bytes: &[u8]) -> Result<Read, PerfDataError> {
 
 fn text(bytes: &[u8]) -> Read {
     let mut reader = trace_text::Reader::new(bytes);
-    let mut items = Vec::new();
-    let failure = loop {
-        match reader.next_item() {
-            Ok(Some(item)) => items.push(item),
-            Ok(None) => break None,
-            Err(error) => break Some(error.to_string()),
-        }
-    };
+    let (items, failure) = drain(|| reader.next_item());
     Read {
         items,
         tally: reader.tally().clone(),

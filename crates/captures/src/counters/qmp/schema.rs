@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::{Kind, Scope};
-use crate::json::{self, object};
+use crate::json::{self, members, object};
 
 /// Counters whose kinds are known, at most: KVM has some hundred.
 const MAX_NAMES: usize = 1 << 14;
@@ -15,13 +14,13 @@ const MAX_NAMES: usize = 1 << 14;
 #[derive(Default)]
 pub(super) struct Schema(BTreeMap<(String, String), Kind>);
 
-/// A `StatsSchemaValue`.
-#[derive(Default, Deserialize)]
-struct StatsSchemaValue<'a> {
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(rename = "type")]
-    of_type: Option<&'a RawValue>,
+members! {
+    /// A `StatsSchemaValue`.
+    StatsSchemaValue {
+        name,
+        #[serde(rename = "type")]
+        of_type,
+    }
 }
 
 impl Schema {

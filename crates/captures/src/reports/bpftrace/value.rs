@@ -1,10 +1,9 @@
 //! The values of a map.
 
 use pagetoll_units::budget::in_tree;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::json::{self, Part, object};
+use crate::json::{self, Part, members, object};
 use crate::position::{Position, ReadError, Stop};
 
 /// Buckets of a histogram: `lhist()` has at most 1002, `hist()` with five bits 2048.
@@ -54,22 +53,14 @@ pub(super) fn memory(key: &str, value: &MapValue) -> usize {
     in_tree::<String, MapValue>() + REPORTED + 2 * key.len() + heap
 }
 
-/// `stats()`, where it has all of them.
-#[derive(Default, Deserialize)]
-struct Stats<'a> {
-    #[serde(borrow)]
-    count: Option<&'a RawValue>,
-    average: Option<&'a RawValue>,
-    total: Option<&'a RawValue>,
+members! {
+    /// `stats()`, where it has all of them.
+    Stats { count, average, total, }
 }
 
-/// A bucket, where it has a count.
-#[derive(Default, Deserialize)]
-struct RawBucket<'a> {
-    #[serde(borrow)]
-    min: Option<&'a RawValue>,
-    max: Option<&'a RawValue>,
-    count: Option<&'a RawValue>,
+members! {
+    /// A bucket, where it has a count.
+    RawBucket { min, max, count, }
 }
 
 /// Hands over the values of a map by key. A map of histograms or statistics that has no keys is recognised by its type and

@@ -1,10 +1,9 @@
 //! `pagetoll validate --live`: demand paging billed on this host, beside the model with a table of this host.
 
 use anyhow::Result;
-use pagetoll_backend::{Backend, Error};
-use pagetoll_bill::route::Demand;
+use pagetoll_backend::{Backend as _, Error};
 use pagetoll_bill::spec::{DemandSpec, Placement};
-use pagetoll_bill::{Draft, Route, RouteMechanism, Spec};
+use pagetoll_bill::{Backend, Draft, Mechanism, Route, Spec};
 use pagetoll_cost::CostTable;
 use pagetoll_live::Live;
 use pagetoll_live::routes::demand::primitives;
@@ -24,13 +23,6 @@ use pagetoll_render::table::{Column, Table};
 
 const VCPUS: [u32; 4] = [1, 2, 3, 4];
 const BATCHES: [u32; 4] = [1, 4, 16, 64];
-/// Mechanisms that both the host and the model have.
-const MECHANISMS: [Demand; 4] = [
-    Demand::Populated,
-    Demand::Kernel,
-    Demand::Uffd,
-    Demand::Exit,
-];
 /// Pages of each vCPU: enough for a rate, few enough for all orders within minutes.
 const PAGES: u64 = 4096;
 const RUNS: u32 = 5;
@@ -78,12 +70,15 @@ fn table(args: &ValidateArgs, verbosity: Verbosity) -> Result<CostTable> {
 
 /// Threads are put where the model has them: vCPUs on CPUs in turn, the reader on the first vCPU's.
 fn spec(args: &ValidateArgs) -> Spec {
+    let both =
+        |mechanism: &Mechanism| mechanism.runs_on(Backend::Live) && mechanism.runs_on(Backend::Sim);
+    let mechanisms = Route::Demand.mechanisms().filter(both);
     Spec {
         pages: Some(Pages(args.pages.unwrap_or(PAGES))),
         batches: Some(BATCHES.to_vec()),
-        mechanisms: MECHANISMS
-            .map(|mechanism| mechanism.properties().name.to_owned())
-            .to_vec(),
+        mechanisms: mechanisms
+            .map(|mechanism| mechanism.name().to_owned())
+            .collect(),
         runs: Some(args.runs.unwrap_or(RUNS)),
         demand: DemandSpec {
             vcpus: Some(VCPUS.to_vec()),
