@@ -44,8 +44,8 @@ pub(crate) fn hangs(bench: &Bench) -> Result<(), Failed> {
         fails_with(
             bench,
             behaviour,
-            "10",
-            &["no report in 10 s of", "console.log"],
+            "3",
+            &["no report in 3 s of", "console.log"],
         )?;
     }
     Ok(())

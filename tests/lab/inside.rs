@@ -68,7 +68,7 @@ const ONE_BY_ONE: &str = "-foreign kernel,";
 const TOLERANCE_ONE_BY_ONE: f64 = 0.04;
 /// Between crossings per page: of the host's 512 pages and the lab's 4096.
 const CROSSINGS_APART: f64 = 0.1;
-/// As many as the lab's own.
+/// As many as the lab's own, and as the documented commands map.
 const PAGES_OF_ANOTHER: Pages = Pages(16_384);
 
 /// The program under test, without what only a debugger reads.
@@ -123,13 +123,18 @@ fn documented(page: &str, kind: &str) -> Vec<String> {
     bodies.flat_map(str::lines).map(str::to_owned).collect()
 }
 
-pub(crate) const DOM0: Machine<'_> = Machine {
-    name: "inside-1",
-    host: Host::Dom0 {
+/// A dom0, and another domain of so many pages.
+pub(crate) const fn dom0_beside(other_domain: Pages) -> Host {
+    Host::Dom0 {
         options: XenOptions::Default,
         memory_mib: 384,
-        other_domain: PAGES_OF_ANOTHER,
-    },
+        other_domain,
+    }
+}
+
+pub(crate) const DOM0: Machine<'_> = Machine {
+    name: "inside-1",
+    host: dom0_beside(PAGES_OF_ANOTHER),
     kernel: "debian",
     xen: None,
     cpus: 1,
@@ -269,8 +274,12 @@ pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
 
 /// Another domain's memory is what it was, and is let go, also by bills that were ended in the middle of mapping it.
 pub(crate) fn mapped(bench: &Bench) -> Result<(), Failed> {
-    let bill = "pagetoll bill unmap --on live --batch 1,32,512";
-    let endless = format!("{bill} --domain 1 --pages 4096 --runs 100");
+    let pages = Pages(4096);
+    let bill = format!(
+        "pagetoll bill unmap --on live --batch 1,32,512 --pages {}",
+        pages.get()
+    );
+    let endless = format!("{bill} --domain 1 --runs 100");
     let commands = vec![
         (ended(&endless, Signal::Interrupt), INTERRUPTED),
         (ended(&endless, Signal::Kill), KILLED),
@@ -285,6 +294,7 @@ pub(crate) fn mapped(bench: &Bench) -> Result<(), Failed> {
     let kernel = std::env::var(KERNEL).unwrap_or(DOM0.kernel.to_owned());
     let machine = Machine {
         name: "inside-foreign",
+        host: dom0_beside(pages),
         kernel: &kernel,
         ..DOM0
     };
@@ -296,10 +306,7 @@ pub(crate) fn mapped(bench: &Bench) -> Result<(), Failed> {
             let key = RowKey::new(operation, Method::Kernel, System::XenPvDom0).at_batch(batch);
             let row = bill.row(&key).ok_or(format!("no row {key}"))?;
             let is_billed = row.cost().is_some_and(|cost| cost > 0.0);
-            ensure(
-                is_billed && row.pages == PAGES_OF_ANOTHER,
-                format!("{row:?}"),
-            )?;
+            ensure(is_billed && row.pages == pages, format!("{row:?}"))?;
         }
     }
     Ok(())

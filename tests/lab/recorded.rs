@@ -7,10 +7,11 @@ use std::process::Command;
 use libtest_mimic::Failed;
 use pagetoll_bill::{Bill, Operation, System};
 use pagetoll_test_support::skipped_test;
+use pagetoll_units::Pages;
 use serde_json::Value;
 
 use crate::bench::{Bench, ensure, must_succeed};
-use crate::inside::{DOM0, Machine, inside, with_libraries};
+use crate::inside::{DOM0, Machine, dom0_beside, inside, with_libraries};
 
 const PERF: &str = "/usr/bin/perf";
 /// Prefix of kernel addresses.
@@ -44,6 +45,7 @@ impl Recording {
             format!("/perf record -q -B -N -a -m 4M -o /guest.data -e xen:* -- /unmap {pages}");
         let machine = Machine {
             name: "recorded",
+            host: dom0_beside(Pages(1)),
             wanted: "/guest.data",
             while_traced: Some((&command, 0)),
             files: files.to_vec(),
