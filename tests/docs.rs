@@ -71,10 +71,13 @@ fn trials(reports_skips: bool) -> Result<Vec<Trial>, Failed> {
         Trial::test("promises_have_tests", promises::have_tests),
         Trial::test("bad_openers_only_fall", openers::only_fall),
         Trial::test(
-            "only_live_and_pager_have_unsafe_code",
+            "only_live_pager_and_vmm_have_unsafe_code",
             walls::hold_unsafe_code,
         ),
-        Trial::test("standalone_crates_depend_on_no_other", walls::hold_standalone_crates),
+        Trial::test(
+            "standalone_crates_depend_on_no_other",
+            walls::hold_standalone_crates,
+        ),
         Trial::test("embedding_names_the_pagers_versions", walls::hold_versions),
     ];
     for page in Page::all()? {
