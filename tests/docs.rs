@@ -71,7 +71,7 @@ fn trials(reports_skips: bool) -> Result<Vec<Trial>, Failed> {
         Trial::test("promises_have_tests", promises::have_tests),
         Trial::test("bad_openers_only_fall", openers::only_fall),
         Trial::test(
-            "only_live_and_pager_have_unsafe_code",
+            "only_live_pager_and_vmm_have_unsafe_code",
             walls::hold_unsafe_code,
         ),
         Trial::test(
