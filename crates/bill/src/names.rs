@@ -92,7 +92,7 @@ macro_rules! value_enum {
 
             fn to_possible_value(&self) -> Option<$crate::names::clap::builder::PossibleValue> {
                 let value = $crate::names::clap::builder::PossibleValue::new(self.name());
-                Some(value.help(self.meaning()))
+                Some(value.help(self.meaning().trim_end_matches('.')))
             }
         }
     };
