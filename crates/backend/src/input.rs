@@ -27,7 +27,7 @@ pub enum ReadError {
     #[error("is {0}; expected a folder")]
     NotAFolder(&'static str),
     /// Larger than the limit, in bytes.
-    #[error("is larger than {}; expected at most that", mib(*.0))]
+    #[error("is larger than {} MiB; expected at most that", .0 >> 20)]
     TooLarge(u64),
     /// Error of the system.
     #[error("cannot be read: {0}")]
@@ -46,10 +46,6 @@ impl ReadError {
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::NotFound)
     }
-}
-
-fn mib(bytes: u64) -> String {
-    format!("{} MiB", bytes >> 20)
 }
 
 /// Opens a regular file. Its size is not limited: for files that are read as streams.

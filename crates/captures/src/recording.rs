@@ -183,7 +183,11 @@ impl Recorder {
         let (events, mut lacks) = match source.with {
             With::Perf(events) => self.perf(events, &mut notes),
             With::Program(program) => (String::new(), self.lacks_program(program)),
-            With::Counters => (String::new(), self.lacks_counters()),
+            With::Counters if self.kvm_counters => (String::new(), Vec::new()),
+            With::Counters => (
+                String::new(),
+                vec!["/sys/kernel/debug/kvm: not there; as root, modprobe kvm and mount -t debugfs none /sys/kernel/debug".to_owned()],
+            ),
         };
         lacks.sort();
         let commands = source.commands.iter();
@@ -208,7 +212,7 @@ impl Recorder {
         let wanted = wanted
             .iter()
             .copied()
-            .filter(|event| !self.is_never_emitted(event));
+            .filter(|event| self.kvm_is_hardware || !OF_HARDWARE.contains(event));
         let tracepoints = match &self.tracepoints {
             Ok(tracepoints) => tracepoints,
             Err(why) => {
@@ -232,10 +236,6 @@ impl Recorder {
         (present.join(","), lacks)
     }
 
-    fn is_never_emitted(&self, event: &str) -> bool {
-        !self.kvm_is_hardware && OF_HARDWARE.contains(&event)
-    }
-
     fn lacks_program(&self, program: &'static str) -> Vec<String> {
         let there = self.programs.contains(program);
         let package = match program {
@@ -244,13 +244,6 @@ impl Recorder {
             other => other,
         };
         let lack = (!there).then(|| format!("{program}: not found; apt-get install {package}"));
-        lack.into_iter().collect()
-    }
-
-    fn lacks_counters(&self) -> Vec<String> {
-        let lack = (!self.kvm_counters).then(|| {
-            "/sys/kernel/debug/kvm: not there; as root, modprobe kvm and mount -t debugfs none /sys/kernel/debug".to_owned()
-        });
         lack.into_iter().collect()
     }
 }

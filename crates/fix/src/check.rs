@@ -173,7 +173,9 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
         surroundings,
     };
     let made = all_or_first_error(bench.all(&maker, &fixed))?;
-    maker.clear()?;
+    if let Maker::Linux { plan, .. } = &maker {
+        plan.clear_work()?;
+    }
     proof(&checks, order.has_controls(), &made).ok_or_else(|| Stopped.into())
 }
 
@@ -264,13 +266,6 @@ impl<'a> Maker<'a> {
                     xen: XenSource::Built(Box::new(built)),
                 })
             }
-        }
-    }
-
-    fn clear(&self) -> Result<(), FixError> {
-        match self {
-            Self::Linux { plan, .. } => plan.clear_work(),
-            Self::Xen { .. } | Self::Given(_) => Ok(()),
         }
     }
 }

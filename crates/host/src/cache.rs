@@ -193,7 +193,9 @@ impl Cache {
         private::create(&self.root, folder_of(name))?;
         let (manifest, old) = (self.scratch(), self.scratch());
         let holds = Manifest::read(made)?;
-        disk::write(manifest.path(), &disk::seal(&json(&holds)?))?;
+        let json = serde_json::to_vec(&holds)
+            .map_err(|error| Error::io("record", MANIFESTS)(error.into()))?;
+        disk::write(manifest.path(), &disk::seal(&json))?;
         match holds.is_folder() {
             // File by file would take longer.
             true => disk::sync_all(&self.run)?,
@@ -304,10 +306,6 @@ fn record_of(root: &Path, name: &str) -> PathBuf {
 /// The folder of an entry, below the root.
 fn folder_of(name: &str) -> &Path {
     Path::new(name).parent().unwrap_or(Path::new(""))
-}
-
-fn json(manifest: &Manifest) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(manifest).map_err(|error| Error::io("record", MANIFESTS)(error.into()))
 }
 
 impl Drop for Cache {

@@ -13,13 +13,13 @@ mod contain;
 mod stat;
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use std::{env, fmt, io};
+use std::{env, fmt};
 
 use crate::error::{Error, Outcome, ProcessError};
 use crate::tools::{Installer, SearchPath};
@@ -162,9 +162,16 @@ impl Run {
     }
 
     fn start_in(&self, containment: &'static Containment, stdin: Stdio) -> Result<Child, Error> {
-        let program = SearchPath::from_env()
-            .find(&self.program)
-            .ok_or_else(|| self.not_found())?;
+        let program =
+            SearchPath::from_env()
+                .find(&self.program)
+                .ok_or_else(|| Error::Environment {
+                    what: format!("{} is not installed", self.program.to_string_lossy()),
+                    remedy: format!(
+                        "install the package that brings it, such as by: {}",
+                        Installer::current().command(&[&self.program.to_string_lossy()])
+                    ),
+                })?;
         let reach = containment.reach();
         let words = self.behind.iter().map(OsString::as_os_str);
         let mut command = containment.command(words.chain([program.as_os_str()]));
@@ -178,40 +185,26 @@ impl Run {
             command.current_dir(directory);
         }
         self.direct_output(&mut command)?;
-        let inner = command
-            .spawn()
-            .map_err(|error| self.failed(Outcome::NotStarted(error)))?;
+        let inner = command.spawn().map_err(|error| {
+            Box::new(ProcessError {
+                command: self.to_string(),
+                outcome: Outcome::NotStarted(error),
+                stderr_tail: String::new(),
+            })
+        })?;
         Ok(Child::new(inner, self, reach))
     }
 
     fn direct_output(&self, command: &mut Command) -> Result<(), Error> {
         if let Stdout::Logged(path) = &self.stdout {
-            let log = open_log(path).map_err(Error::io("write", path))?;
+            let log = OpenOptions::new().create(true).append(true).open(path);
+            let log = log.map_err(Error::io("write", path))?;
             let clone = log.try_clone().map_err(Error::io("write", path))?;
             command.stdout(log).stderr(clone);
         } else {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
         Ok(())
-    }
-
-    fn not_found(&self) -> Error {
-        Error::Environment {
-            what: format!("{} is not installed", self.program.to_string_lossy()),
-            remedy: format!(
-                "install the package that brings it, such as by: {}",
-                Installer::current().command(&[&self.program.to_string_lossy()])
-            ),
-        }
-    }
-
-    fn failed(&self, outcome: Outcome) -> Error {
-        Box::new(ProcessError {
-            command: self.to_string(),
-            outcome,
-            stderr_tail: String::new(),
-        })
-        .into()
     }
 }
 
@@ -232,10 +225,6 @@ fn shown(word: &OsStr) -> String {
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
-}
-
-fn open_log(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
 }
 
 /// Runs a program until it ends.

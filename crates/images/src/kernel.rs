@@ -374,22 +374,14 @@ fn unpacked(
             Ok(listed) => headers::from_packages(archive, cache, listed, stop),
             Err(reason) => Ok(Err(reason.clone())),
         });
-        let folders = unpacked_image(archive, packages, cache, stop);
+        let folders = archive.fetch(&packages.image, stop).and_then(|debs| {
+            let pairs = debs.iter().zip(&packages.image);
+            pairs
+                .map(|(deb, listed)| deb::unpacked(cache, deb, &listed.package.sha256, stop))
+                .collect()
+        });
         (folders, join(headers))
     })
-}
-
-fn unpacked_image(
-    archive: &Archive<'_>,
-    packages: &KernelPackages,
-    cache: &Cache,
-    stop: &Stop,
-) -> Result<Vec<Entry>, Error> {
-    let debs = archive.fetch(&packages.image, stop)?;
-    let pairs = debs.iter().zip(&packages.image);
-    pairs
-        .map(|(deb, listed)| deb::unpacked(cache, deb, &listed.package.sha256, stop))
-        .collect()
 }
 
 /// `boot/vmlinuz-*` until 7.1, `usr/lib/modules/*/vmlinuz` from 7.2 on.

@@ -160,17 +160,13 @@ fn symbols_beside(path: &Path) -> Option<PathBuf> {
 /// # Errors
 /// The bytes are no Xen, or a damaged one.
 pub fn inspect(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
-    let elf = gunzipped(bytes)?;
+    let elf = match bytes.starts_with(&[0x1f, 0x8b]) {
+        true => unpack::gzip(&bytes, UNPACKED_LIMIT)
+            .map_err(|error| format!("is a damaged or truncated gzip file: {error}"))?,
+        false => bytes,
+    };
     check(&elf)?;
     Ok(elf)
-}
-
-fn gunzipped(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
-        return Ok(bytes);
-    }
-    unpack::gzip(&bytes, UNPACKED_LIMIT)
-        .map_err(|error| format!("is a damaged or truncated gzip file: {error}"))
 }
 
 /// Xen is a 32-bit ELF file for x86, whatever it runs as later, with a multiboot header and its banner.

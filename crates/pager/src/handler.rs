@@ -142,7 +142,10 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
                 Next::Fault | Next::Stuck if self.resolve(vcpu)? => spurious = 0,
                 Next::Stuck => return Ok(RunOutcome::Exit(exit(VcpuExit::InternalError))),
                 Next::Fault if spurious < MAX_SPURIOUS => spurious += 1,
-                Next::Fault => return Err(unexplained(vcpu)),
+                Next::Fault => {
+                    let place = processor::place(vcpu);
+                    return Err(PagerError::Unexplained { place });
+                }
             }
         }
     }
@@ -346,12 +349,6 @@ fn after_error(error: kvm_ioctls::Error) -> Result<Next, PagerError> {
         Errno::FAULT => Ok(Next::Fault),
         Errno::INTR | Errno::AGAIN => Ok(Next::Interrupted),
         errno => Err(PagerError::system("KVM_RUN")(errno)),
-    }
-}
-
-fn unexplained(vcpu: &VcpuFd) -> PagerError {
-    PagerError::Unexplained {
-        place: processor::place(vcpu),
     }
 }
 

@@ -74,7 +74,8 @@ impl ExitResolver {
         memory: &impl GuestPages,
     ) -> Option<MissingPage> {
         // A kernel before 6.9 may leave the reason of an earlier exit behind; then that page is there by now.
-        let reported = reported(run).filter(|page| is_missing(memory, page.address));
+        let reported =
+            reported(run).filter(|page| memory.state(page.address) == PageState::Missing);
         reported.or_else(|| self.decoding.missing_page_of_run(run, memory))
     }
 }
@@ -104,8 +105,4 @@ fn reported(run: &kvm_run) -> Option<MissingPage> {
         access,
         origin: Origin::Report,
     })
-}
-
-fn is_missing(memory: &impl GuestPages, address: GuestAddress) -> bool {
-    memory.state(address) == PageState::Missing
 }

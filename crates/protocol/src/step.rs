@@ -214,17 +214,14 @@ impl Step {
             _ => false,
         }
     }
-
-    /// Returns whether it makes a guest ready, whatever the guest has to do then.
-    const fn prepares(&self) -> bool {
-        matches!(self, Self::Settle | Self::Module(_) | Self::Unplug { .. })
-    }
 }
 
 /// The steps at the beginning that make a guest ready, and the rest.
 #[must_use]
 pub fn divided(steps: &[Step]) -> (&[Step], &[Step]) {
-    let first = steps.iter().position(|step| !step.prepares());
+    let prepares =
+        |step: &Step| matches!(step, Step::Settle | Step::Module(_) | Step::Unplug { .. });
+    let first = steps.iter().position(|step| !prepares(step));
     steps.split_at(first.unwrap_or(steps.len()))
 }
 

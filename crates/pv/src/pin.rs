@@ -197,7 +197,8 @@ fn figures(
     let costs = pins.iter().map(|pin| cost(pin, operation));
     let figures = Figures::of_runs(costs.collect())?;
     let total = figures.cost_per_page;
-    let tolls = tolls(total).unwrap_or_else(|| vec![ioctl_toll(first, total)]);
+    let ioctls = per(first.ioctls, first.pages);
+    let tolls = tolls(total).unwrap_or_else(|| vec![Toll::new("ioctl", ioctls, total / ioctls)]);
     Ok(Figures { tolls, ..figures })
 }
 
@@ -231,11 +232,6 @@ fn median(pin: &Pin, operation: Operation) -> Repeat {
         .collect();
     repeats.sort_by_key(|repeat| repeat.cost);
     repeats.get(repeats.len() / 2).copied().unwrap_or_default()
-}
-
-fn ioctl_toll(pin: &Pin, cost_per_page: f64) -> Toll {
-    let count_per_page = per(pin.ioctls, pin.pages);
-    Toll::new("ioctl", count_per_page, cost_per_page / count_per_page)
 }
 
 /// Every run's: pages locked while mapped and none after, and what the device finds, where it can be asked.

@@ -79,10 +79,13 @@ pub fn user_rows(operation: Operation, order: &Order, findings: &Findings) -> [R
         Row::new(key, order.pages, figures)
     };
     let native = user_figures(operation, &findings.native);
-    let dom0 = user_figures(operation, &findings.dom0).map(|dom0| Figures {
-        tolls: share_of_xen(native.as_ref().ok(), &dom0),
-        ..dom0
-    });
+    let mut dom0 = user_figures(operation, &findings.dom0);
+    if let (Ok(native), Ok(dom0)) = (&native, &mut dom0) {
+        dom0.tolls = vec![
+            Toll::once("native", native.cost_per_page),
+            Toll::once("xen", dom0.cost_per_page - native.cost_per_page),
+        ];
+    }
     [row(System::Native, native), row(System::XenPvDom0, dom0)]
 }
 
@@ -106,16 +109,4 @@ pub fn traced_user(run: &Reports, operation: Operation) -> Option<TracedStep> {
     let mut users = run.users.iter();
     let user = users.find(|user| user.mark >= 0 && user.operation == operation)?;
     TracedStep::new(user.mark, user.pages)
-}
-
-/// Tolls of the operation without Xen, and of Xen.
-fn share_of_xen(native: Option<&Figures>, dom0: &Figures) -> Vec<Toll> {
-    let split = |native: &Figures| {
-        let added = dom0.cost_per_page - native.cost_per_page;
-        vec![
-            Toll::once("native", native.cost_per_page),
-            Toll::once("xen", added),
-        ]
-    };
-    native.map(split).unwrap_or_default()
 }

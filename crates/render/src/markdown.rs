@@ -32,7 +32,11 @@ fn body(section: &Section) -> String {
         Body::Facts(facts) => facts.iter().map(fact).collect(),
         Body::Table(items) => table(items),
         Body::List(items) => items.iter().map(|item| bullet(item)).collect(),
-        Body::Lines(lines) => lines.iter().map(|line| code(line)).collect(),
+        // Indented code needs no escapes, and without line breaks nothing can end it.
+        Body::Lines(lines) => {
+            let code = lines.iter().map(|line| format!("    {}\n", harmless(line)));
+            code.collect()
+        }
         Body::Bars(_) | Body::Plot(_) | Body::Calls(_) => String::new(),
     }
 }
@@ -43,11 +47,6 @@ fn fact(Fact { name, value }: &Fact) -> String {
 
 fn bullet(text: &str) -> String {
     format!("- {}\n", escaped(text))
-}
-
-/// Indented code needs no escapes, and without line breaks nothing can end it.
-fn code(line: &str) -> String {
-    format!("    {}\n", harmless(line))
 }
 
 fn table(table: &Table) -> String {

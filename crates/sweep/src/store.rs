@@ -235,7 +235,12 @@ impl Store {
         }
         store._lock = Some(store.lock(access)?);
         if access == Access::Sweep {
-            store.clear_leftovers()?;
+            let tmp = store.folder(TMP)?;
+            for name in names(&tmp)? {
+                if name.starts_with(WRITTEN) {
+                    remove(&tmp, &name)?;
+                }
+            }
         }
         if !has_head(&store.root)? {
             let head = format!("schema = \"{SCHEMA}\"\n");
@@ -448,16 +453,6 @@ impl Store {
             let _ = rustix::fs::unlinkat(&tmp, &beside, AtFlags::empty());
         }
         written.map_err(StoreError::io("write", &path))
-    }
-
-    fn clear_leftovers(&self) -> Result<(), StoreError> {
-        let tmp = self.folder(TMP)?;
-        for name in names(&tmp)? {
-            if name.starts_with(WRITTEN) {
-                remove(&tmp, &name)?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -227,16 +227,13 @@ impl<R: Read> Reader<R> {
                 Ok(0) => self.source_ended = true,
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => return Err(self.failed(source)),
+                Err(source) => {
+                    let offset = self.offset + self.end as u64;
+                    return Err(XentraceError::Io { offset, source });
+                }
             }
         }
         Ok(())
-    }
-
-    fn failed(&self, source: io::Error) -> XentraceError {
-        let unread = self.end - self.start;
-        let offset = self.offset + unread as u64;
-        XentraceError::Io { offset, source }
     }
 
     fn consume(&mut self, bytes: usize) {

@@ -33,7 +33,10 @@ pub(crate) fn run(args: &BillArgs, verbosity: Verbosity) -> Result<Outcome> {
         .transpose()?;
     let prepared = backends::of(chosen.kind).prepare(spec)?;
     if spec.live.dry_run == Wanted::Yes {
-        return intend(&prepared.intentions()?);
+        let intentions = prepared.intentions()?;
+        let lines: String = intentions.iter().map(|line| format!("{line}\n")).collect();
+        output::print(&format!("pagetoll would:\n{lines}"))?;
+        return Ok(Outcome::Success);
     }
     let work = || watched(verbosity, |context| prepared.bill(context));
     let Billed {
@@ -50,13 +53,6 @@ pub(crate) fn run(args: &BillArgs, verbosity: Verbosity) -> Result<Outcome> {
         graph.write(&stacks, &bill)?;
     }
     deliver(&bill, &destination)
-}
-
-/// Prints what a bill would do to this host.
-fn intend(intentions: &[String]) -> Result<Outcome> {
-    let lines: String = intentions.iter().map(|line| format!("{line}\n")).collect();
-    output::print(&format!("pagetoll would:\n{lines}"))?;
-    Ok(Outcome::Success)
 }
 
 pub(super) fn invocation(backend_reason: String) -> Invocation {

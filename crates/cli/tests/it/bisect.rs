@@ -322,12 +322,7 @@ fn programs_that_a_repository_names_do_not_run() {
     }
     says(&refused, 2, &["its Makefile is not Linux's"]);
 
-    let commit = run(&["cat-file", "commit", "HEAD"]);
-    let signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\n";
-    let signed = commit.replacen("\n\n", &format!("\n{signature}"), 1) + "\n";
-    fs::write(folder.path().join("signed"), signed).unwrap();
-    let hash = run(&["hash-object", "-t", "commit", "-w", "../signed"]);
-    run(&["reset", "-q", "--hard", &hash]);
+    sign_head(&tree);
     run(&["config", "log.showSignature", "true"]);
     run(&["config", "gpg.program", program]);
     says(&bisect(), 2, &["its Makefile is not Linux's"]);
@@ -347,18 +342,24 @@ fn programs_that_a_repository_names_do_not_run() {
     says(&bisect(), 3, &["bad file"]);
 }
 
+/// Gives the last commit a signature, which git checks by `gpg.program`.
+fn sign_head(tree: &Path) {
+    let run = |arguments: &[&str]| git(tree, arguments).unwrap();
+    let commit = run(&["cat-file", "commit", "HEAD"]);
+    let signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\n";
+    let signed = commit.replacen("\n\n", &format!("\n{signature}"), 1) + "\n";
+    fs::write(tree.join("../signed"), signed).unwrap();
+    let hash = run(&["hash-object", "-t", "commit", "-w", "../signed"]);
+    run(&["reset", "-q", "--hard", &hash]);
+}
+
 #[test]
 fn run_one_answers_as_git_bisect_asks() {
     let place = Place::new();
-    let table = |name: &str| {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../costs")
-            .join(name);
-        path.to_str().unwrap().to_owned()
-    };
-    let cheap = table("lab-xen-4.17.toml");
+    let cheap = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../costs/lab-xen-4.17.toml");
+    let cheap = cheap.to_str().unwrap();
     let dear = place.0.path().join("dear.toml");
-    let table = fs::read_to_string(&cheap).unwrap();
+    let table = fs::read_to_string(cheap).unwrap();
     let doubled: Vec<_> = table.lines().map(doubled_value).collect();
     fs::write(&dear, doubled.join("\n")).unwrap();
     let bill = [
@@ -371,7 +372,7 @@ fn run_one_answers_as_git_bisect_asks() {
         "--output",
         "good.json",
         "--costs",
-        &cheap,
+        cheap,
     ];
     says(&place.run(&bill), 0, &[]);
     let one = |costs: &str, row: &str| {
@@ -392,11 +393,7 @@ fn run_one_answers_as_git_bisect_asks() {
         place.run(&words)
     };
     let row = "none-pending always";
-    says(
-        &one(&cheap, row),
-        0,
-        &["none-pending always, xen-pv-dom0: "],
-    );
+    says(&one(cheap, row), 0, &["none-pending always, xen-pv-dom0: "]);
     says(
         &one(dear.to_str().unwrap(), row),
         1,
@@ -404,7 +401,7 @@ fn run_one_answers_as_git_bisect_asks() {
     );
     says(&one("no-such.toml", row), 125, &["no-such.toml"]);
     says(
-        &one(&cheap, "no such row"),
+        &one(cheap, "no such row"),
         125,
         &["--row no such row: no such row"],
     );

@@ -254,6 +254,14 @@ fn orders_that_the_simulator_cannot_take_are_refused() {
     );
 }
 
+/// A cost table without one of its figures.
+fn without_figure(table: &str, key: &str) -> String {
+    let start = table.find(&format!("[figure.\"{key}\"]")).unwrap();
+    let next = table[start + 1..].find("\n[");
+    let end = next.map_or(table.len(), |next| start + 1 + next + 1);
+    format!("{}{}", &table[..start], &table[end..])
+}
+
 /// Each mistake in a table, with words of its message.
 #[test]
 fn a_malformed_cost_table_is_refused_with_file_line_and_key() {
@@ -290,15 +298,9 @@ fn a_malformed_cost_table_is_refused_with_file_line_and_key() {
             "ptwr.xchg",
         ],
     );
-    let start = good.find("[figure.\"ptwr.xchg\"]").unwrap();
-    let length = good[start + 1..]
-        .find("\n[")
-        .unwrap_or(good.len() - start - 2)
-        + 2;
-    let lacking = format!("{}{}", &good[..start], &good[start + length..]);
     refused(
         "lacking",
-        &lacking,
+        &without_figure(&good, "ptwr.xchg"),
         &["no figure \"ptwr.xchg\"", "64-bit xchg"],
     );
     refused(

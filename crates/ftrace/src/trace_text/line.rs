@@ -110,7 +110,13 @@ fn timed(line: &str) -> Option<Line<'_>> {
 /// The columns before the time are looked at once there is an event behind it: a line may have many words like times.
 fn printed<'a>(columns: &'a str, time: Nanos, text: &'a str) -> Option<Line<'a>> {
     if let Some(record) = text.strip_prefix("PERF_RECORD_") {
-        return perf_record(columns, time, record);
+        // `PERF_RECORD_LOST lost 160`; other records say nothing here.
+        let records = record.strip_prefix("LOST lost ")?;
+        return Some(Line::Lost {
+            time: Some(time),
+            cpu: Head::read(columns).cpu,
+            records: Some(records.trim().parse().ok()?),
+        });
     }
     if let Some((name, text)) = system_call(text) {
         return Some(Line::Event(Printed {
@@ -135,16 +141,6 @@ fn printed<'a>(columns: &'a str, time: Nanos, text: &'a str) -> Option<Line<'a>>
         name,
         text,
     }))
-}
-
-/// `PERF_RECORD_LOST lost 160`; other records say nothing here.
-fn perf_record<'a>(columns: &str, time: Nanos, record: &str) -> Option<Line<'a>> {
-    let records = record.strip_prefix("LOST lost ")?;
-    Some(Line::Lost {
-        time: Some(time),
-        cpu: Head::read(columns).cpu,
-        records: Some(records.trim().parse().ok()?),
-    })
 }
 
 /// ftrace's own form: `sys_ioctl(fd: 4, cmd: c028aa03, arg: 7ff..)`, `sys_ioctl -> 0x0`.

@@ -136,7 +136,7 @@ impl Child {
     /// As [`run_to_end`](super::run_to_end).
     pub fn finish(mut self, limit: Duration, stop: &Stop) -> Result<Output, Error> {
         let status = self.wait(limit, stop)?;
-        if self.wrote_too_much() {
+        if self.stdout.as_ref().is_some_and(Reader::overflowed) {
             return Err(self.error(Outcome::TooMuchOutput(STDOUT_LIMIT)));
         }
         match status.success() {
@@ -180,11 +180,6 @@ impl Child {
             stdout,
             stderr_tail: String::from_utf8_lossy(&stderr).into_owned(),
         }
-    }
-
-    /// Returns whether it wrote more to stdout than is kept.
-    fn wrote_too_much(&self) -> bool {
-        self.stdout.as_ref().is_some_and(Reader::overflowed)
     }
 
     /// Looks without reaping: as long as the leader is a zombie, its group's number is not reused.
@@ -286,11 +281,15 @@ struct Reader {
 
 impl Reader {
     /// Starts to read; the thread ends with the stream.
-    fn start(stream: impl Read + Send + 'static, kept: Part) -> Self {
+    fn start(mut stream: impl Read + Send + 'static, kept: Part) -> Self {
         let shared = Arc::new((Mutex::new(Contents::default()), Condvar::new()));
         let theirs = Arc::clone(&shared);
         thread::spawn(move || {
-            read_all(stream, kept, &theirs.0);
+            let mut chunk = [0; 8192];
+            // An unreadable pipe has nothing more to say: same as its end.
+            while let Ok(count @ 1..) = stream.read(&mut chunk) {
+                lock(&theirs.0).add(&chunk[..count], kept);
+            }
             lock(&theirs.0).ended = true;
             theirs.1.notify_all();
         });
@@ -315,14 +314,6 @@ impl Reader {
     /// Returns whether there was more than is kept.
     fn overflowed(&self) -> bool {
         lock(&self.shared.0).overflowed
-    }
-}
-
-fn read_all(mut stream: impl Read, kept: Part, contents: &Mutex<Contents>) {
-    let mut chunk = [0; 8192];
-    // An unreadable pipe has nothing more to say: same as its end.
-    while let Ok(count @ 1..) = stream.read(&mut chunk) {
-        lock(contents).add(&chunk[..count], kept);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Instant;
-use std::{fs, thread};
+use std::{fs, io, thread};
 
 use pagetoll_backend::{Class, Classified};
 

@@ -116,6 +116,7 @@ impl Line {
         let separators = |c: char| c == ',' || c.is_whitespace();
         let keys: Vec<_> = self.signed_by.split(separators).collect();
         let keys: Vec<_> = keys.into_iter().filter(|key| !key.is_empty()).collect();
+        let is_keyring = |key: &str| Path::new(key).is_absolute() && Path::new(key).is_file();
         match keys
             .iter()
             .find(|key| !is_fingerprint(key) && !is_keyring(key))
@@ -136,10 +137,6 @@ impl Line {
 fn is_fingerprint(key: &str) -> bool {
     let digits = key.strip_suffix('!').unwrap_or(key);
     digits.len() >= 40 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-fn is_keyring(key: &str) -> bool {
-    Path::new(key).is_absolute() && Path::new(key).is_file()
 }
 
 /// The lines for a suite: its own, and those of the suite that it builds upon, for dependencies.

@@ -48,6 +48,11 @@ fn take<'a>(text: &mut &'a str, belongs: impl Fn(char) -> bool) -> &'a str {
 
 fn compare_text(a: &str, b: &str) -> Ordering {
     // The end of a text weighs 0: above a tilde, below everything else.
+    let weight = |c: char| match c {
+        '~' => -1,
+        c if c.is_ascii_alphabetic() => i64::from(u32::from(c)),
+        c => i64::from(u32::from(c)) + 0x0011_0000,
+    };
     let weights = |text: &str| text.chars().map(weight).chain([0]).collect::<Vec<_>>();
     let (a, b) = (weights(a), weights(b));
     let longest = a.len().max(b.len());
@@ -56,14 +61,6 @@ fn compare_text(a: &str, b: &str) -> Ordering {
         .map(|i| at(&a, i).cmp(&at(&b, i)))
         .find(|order| order.is_ne())
         .unwrap_or(Ordering::Equal)
-}
-
-fn weight(c: char) -> i64 {
-    match c {
-        '~' => -1,
-        c if c.is_ascii_alphabetic() => i64::from(u32::from(c)),
-        c => i64::from(u32::from(c)) + 0x0011_0000,
-    }
 }
 
 /// Numbers may be longer than any machine word.

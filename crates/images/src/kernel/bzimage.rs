@@ -53,7 +53,10 @@ impl BootImage {
             return Err("is a 32-bit kernel".into());
         }
         let setup = setup_size(bytes);
-        check_size(bytes, setup)?;
+        let expected = setup + size_at(bytes, SYSSIZE)? * 16;
+        if bytes.len() < expected {
+            return Err(format!("is truncated: {} of {expected} bytes", bytes.len()));
+        }
         Ok(Self {
             release: release(bytes, setup)?,
             payload: payload(bytes, setup)?,
@@ -74,14 +77,6 @@ fn setup_size(bytes: &[u8]) -> usize {
         .filter(|&sectors| sectors != 0)
         .unwrap_or(4);
     (usize::from(sectors) + 1) * 512
-}
-
-fn check_size(bytes: &[u8], setup: usize) -> Result<(), String> {
-    let expected = setup + size_at(bytes, SYSSIZE)? * 16;
-    if bytes.len() < expected {
-        return Err(format!("is truncated: {} of {expected} bytes", bytes.len()));
-    }
-    Ok(())
 }
 
 fn release(bytes: &[u8], setup: usize) -> Result<String, String> {

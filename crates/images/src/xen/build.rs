@@ -7,7 +7,7 @@ use std::time::Duration;
 use pagetoll_bill::{Arch, Package};
 use pagetoll_host::cache::require_room;
 use pagetoll_host::digest::sha256_of;
-use pagetoll_host::make::{self, Build, Failure, compiler};
+use pagetoll_host::make::{self, Build, compiler};
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::{self, NEEDED_FOR_XEN, Tool};
 use pagetoll_host::{Error, Surroundings, capacity};
@@ -128,19 +128,15 @@ fn compile(
             phase: (&format!("Xen: {name}"), lines),
         };
         if let Some(failure) = make::run(build, surroundings)? {
-            return Err(does_not_build(package, &failure));
+            let first = failure.lines.first().map_or("", String::as_str);
+            return Err(Error::Environment {
+                what: format!(
+                    "the source package {} {} does not build: {first}",
+                    package.name, package.version
+                ),
+                remedy: format!("the whole log is {}", failure.log.display()),
+            });
         }
     }
     Ok(())
-}
-
-fn does_not_build(package: &Package, failure: &Failure) -> Error {
-    let first = failure.lines.first().map_or("", String::as_str);
-    Error::Environment {
-        what: format!(
-            "the source package {} {} does not build: {first}",
-            package.name, package.version
-        ),
-        remedy: format!("the whole log is {}", failure.log.display()),
-    }
 }

@@ -59,7 +59,7 @@ impl Decoding {
             Ok(touched) => {
                 let operands = touched
                     .into_iter()
-                    .find_map(|touched| search.operand(touched));
+                    .find_map(|touched| search.range(touched, Origin::Operand));
                 operands.or_else(|| search.delivery())
             }
         }
@@ -118,11 +118,6 @@ impl<M: GuestPages> Search<'_, M> {
             }
         }
         Ok(Vec::new())
-    }
-
-    /// The first missing page of an operand.
-    fn operand(&self, touched: Touched) -> Option<MissingPage> {
-        self.range(touched, Origin::Operand)
     }
 
     fn range(&self, touched: Touched, origin: Origin) -> Option<MissingPage> {

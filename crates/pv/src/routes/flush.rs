@@ -83,20 +83,17 @@ fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
     };
     let mut steps = plan::counting(order, abilities, &steps);
     if abilities.cpus > 1 {
-        steps.extend(contention(order));
+        // All CPUs flush each other, under the profile of the lock that they queue for.
+        steps.extend([
+            Step::LockReset,
+            Step::Contend {
+                count: order.pages.get(),
+            },
+            Step::LockProfile(FLUSH_LOCK),
+        ]);
     }
     let xens: Vec<_> = order.of().into_iter().map(options).collect();
     session::under(&xens, order, &steps)
-}
-
-/// All CPUs flush each other, under the profile of the lock that they queue for.
-fn contention(order: &Order) -> [Step; 3] {
-    let count = order.pages.get();
-    [
-        Step::LockReset,
-        Step::Contend { count },
-        Step::LockProfile(FLUSH_LOCK),
-    ]
 }
 
 /// A mechanism, and what was found under the Xen that uses it.

@@ -33,7 +33,10 @@ fn change(file: &mut Vec<u8>, at: usize, script: &mut Unstructured<'_>) -> Resul
         1 => overwrite(file, at & !3, *script.choose(&FIELDS)?),
         2 => overwrite(file, at & !3, script.arbitrary()?),
         3 => file.truncate(at),
-        4 => repeat(file, at, script.int_in_range(1..=64)?),
+        4 => {
+            let end = (at + script.int_in_range(1..=64)?).min(file.len());
+            file.splice(at..at, file[at..end].to_vec());
+        }
         5 => drop(file.drain(at..(at + script.int_in_range(1..=16)?).min(file.len()))),
         6 => file.insert(at, script.arbitrary()?),
         _ => file[at] ^= 1 << script.int_in_range(0..=7u8)?,
@@ -45,10 +48,4 @@ fn overwrite(file: &mut [u8], at: usize, value: u32) {
     for (to, from) in file[at..].iter_mut().zip(value.to_le_bytes()) {
         *to = from;
     }
-}
-
-/// Stands a run of bytes twice.
-fn repeat(file: &mut Vec<u8>, at: usize, length: usize) {
-    let run = file[at..(at + length).min(file.len())].to_vec();
-    file.splice(at..at, run);
 }

@@ -23,7 +23,10 @@ fn change(lines: &mut Vec<String>, at: usize, script: &mut Unstructured<'_>) -> 
             let other = script.choose_index(lines.len())?;
             lines.swap(at, other);
         }
-        _ => lines[at] = cut(&lines[at], script.arbitrary()?),
+        _ => {
+            let length = usize::from(script.arbitrary::<u8>()?);
+            lines[at] = lines[at].chars().take(length).collect();
+        }
     }
     Ok(())
 }
@@ -57,8 +60,4 @@ fn runs(line: &str) -> Vec<String> {
         in_word = word;
     }
     runs
-}
-
-fn cut(line: &str, at: u8) -> String {
-    line.chars().take(usize::from(at)).collect()
 }

@@ -23,7 +23,7 @@ pub(super) fn facts(bill: &Bill) -> Vec<Fact> {
         bill.route.item().many
     };
     facts.push(Fact::new(pages, bill.order.pages.get().to_string()));
-    if has_batches(bill) {
+    if bill.rows.iter().any(|row| row.key.batch > 1) {
         let batches = bill.order.batches.iter().map(ToString::to_string);
         facts.push(Fact::new("batches", batches.collect::<Vec<_>>().join(", ")));
     }
@@ -52,8 +52,4 @@ fn item(bill: &Bill) -> &'static str {
         "page" => "page of 4 KiB",
         other => other,
     }
-}
-
-fn has_batches(bill: &Bill) -> bool {
-    bill.rows.iter().any(|row| row.key.batch > 1)
 }

@@ -34,11 +34,6 @@ impl<'a> Pair<'a> {
         })
     }
 
-    fn is_inside(&self) -> bool {
-        let rates = self.row.interval_of_rates();
-        rates.is_some_and(|i| (i.low..=i.high).contains(&self.published.pages_per_second))
-    }
-
     /// Nothing beside a rate that is none.
     fn error(&self, rate: f64) -> String {
         let published = self.published.pages_per_second;
@@ -61,7 +56,12 @@ fn table(pairs: &[Pair<'_>]) -> Table {
     let mut add = |column: Column, cell: &dyn Fn(&Pair<'_>) -> String| {
         table.each(pairs, column, cell);
     };
-    let inside = |pair: &Pair<'_>| if pair.is_inside() { "yes" } else { "no" }.to_owned();
+    let inside = |pair: &Pair<'_>| {
+        let published = pair.published.pages_per_second;
+        let rates = pair.row.interval_of_rates();
+        let is_inside = rates.is_some_and(|i| (i.low..=i.high).contains(&published));
+        if is_inside { "yes" } else { "no" }.to_owned()
+    };
     let kind = |pair: &Pair<'_>| {
         let fitted = pair.published.fitted;
         if fitted { "calibration" } else { "prediction" }.to_owned()

@@ -2,7 +2,7 @@
 
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::{Folio, Layout, RowKey};
-use pagetoll_bill::{Bill, Mechanism, Method, Operation, Role, Row, Toll};
+use pagetoll_bill::{Bill, Mechanism, Method, Operation, Role, Row};
 
 use super::gain::{self, Gains};
 use crate::document::Section;
@@ -163,20 +163,16 @@ fn tolls(rows: &[&Row], detail: Detail) -> Table {
     let itemised = rows.iter().filter(|row| row.tolls().len() > 1);
     for row in itemised.filter(|row| detail != Detail::Short || is_shown(row)) {
         for toll in row.tolls() {
-            table.row(toll_cells(row, toll));
+            table.row([
+                row.key.operation.to_string(),
+                figure::optional(row.key.folio),
+                name(&row.key),
+                toll.name.clone(),
+                figure::count(toll.count_per_page),
+                figure::cost(toll.cost_each),
+                figure::cost(toll.cost_per_page()),
+            ]);
         }
     }
     table
-}
-
-fn toll_cells(row: &Row, toll: &Toll) -> [String; 7] {
-    [
-        row.key.operation.to_string(),
-        figure::optional(row.key.folio),
-        name(&row.key),
-        toll.name.clone(),
-        figure::count(toll.count_per_page),
-        figure::cost(toll.cost_each),
-        figure::cost(toll.cost_per_page()),
-    ]
 }

@@ -54,7 +54,7 @@ impl Drawing {
 pub(crate) fn draw(plot: &Plot) -> Result<Drawing, RenderError> {
     let mut svg = String::new();
     let values = Values::new(plot);
-    if !values.are_finite() {
+    if !(values.least.is_finite() && values.most.is_finite()) {
         return Err(RenderError::Plot(
             "a value is not a finite number".to_owned(),
         ));
@@ -111,10 +111,6 @@ impl Values {
                 most: seen.most.max(value),
             },
         )
-    }
-
-    fn are_finite(&self) -> bool {
-        self.least.is_finite() && self.most.is_finite()
     }
 
     fn scale(&self) -> Scale {

@@ -72,7 +72,14 @@ pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError
     let mut notes = vec![ordered.spread()];
     for mechanism in ordered.order.of::<Pin>() {
         let model = model(mechanism);
-        let contiguity = contiguity_check(model);
+        let failed = misplaced(model);
+        let contiguity = match model {
+            Mechanism::PerBatch => Check::of_control(Check::CONTIGUITY, TRIED, failed),
+            Mechanism::PerPage | Mechanism::PerFolio | Mechanism::Range => {
+                let control = misplaced(Mechanism::PerBatch);
+                Check::against_control(Check::CONTIGUITY, TRIED, failed, control)
+            }
+        };
         for shape in &request.shapes {
             stop.check()?;
             let ran = run(model, *shape, Extent::new(shape.pages(ordered.order.pages)));
@@ -102,17 +109,6 @@ fn misplaced(mechanism: Mechanism) -> u64 {
     halves.map_or(0, |shape| {
         run(mechanism, shape, Extent::new(TRIED)).misplaced
     })
-}
-
-fn contiguity_check(mechanism: Mechanism) -> Check {
-    let failed = misplaced(mechanism);
-    match mechanism {
-        Mechanism::PerBatch => Check::of_control(Check::CONTIGUITY, TRIED, failed),
-        Mechanism::PerPage | Mechanism::PerFolio | Mechanism::Range => {
-            let control = misplaced(Mechanism::PerBatch);
-            Check::against_control(Check::CONTIGUITY, TRIED, failed, control)
-        }
-    }
 }
 
 /// Checks of a mechanism. Errors of per-batch are in the check that it is the control of.

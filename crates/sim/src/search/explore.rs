@@ -30,17 +30,6 @@ struct Ahead {
 }
 
 impl Ahead {
-    fn at_end(race: &Race) -> Self {
-        let loss = race.loss();
-        Self {
-            schedules: 1,
-            lost_dirty: u128::from(loss.dirty),
-            lost_accessed: u128::from(loss.accessed),
-            wrong: u128::from(loss.wrong),
-            losing: loss.dirty.then_some((0, None)),
-        }
-    }
-
     fn add(&mut self, side: Side, after: Self) {
         self.schedules += after.schedules;
         self.lost_dirty += after.lost_dirty;
@@ -82,7 +71,14 @@ fn look_ahead(race: &Race, known: &mut HashMap<Key, Ahead>) -> Ahead {
         ahead.add(side, look_ahead(&next, known));
     }
     if is_end {
-        ahead = Ahead::at_end(race);
+        let loss = race.loss();
+        ahead = Ahead {
+            schedules: 1,
+            lost_dirty: u128::from(loss.dirty),
+            lost_accessed: u128::from(loss.accessed),
+            wrong: u128::from(loss.wrong),
+            losing: loss.dirty.then_some((0, None)),
+        };
     }
     known.insert(key, ahead);
     ahead

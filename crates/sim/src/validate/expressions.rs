@@ -208,16 +208,6 @@ fn unmapping() -> Vec<Item> {
     ]
 }
 
-/// Items of unmapping where the kernel clears through lazy MMU mode.
-fn unmapping_lazily() -> Vec<Item> {
-    let mut items = unmapping();
-    items.extend([
-        item("per-call", CostKey::LAZY_CALL, |w| w.tolls.mmu_update),
-        item("per-entry", CostKey::LAZY_CLEAR, |w| w.items),
-    ]);
-    items
-}
-
 /// The program of a domain's memory that is mapped and unmapped: native get-and-clear against `set_pte` in lazy mode,
 /// which is what the generic `ptep_get_and_clear` comes to there.
 fn foreign_map_unmap() -> Result<Model, BillingError> {
@@ -234,9 +224,14 @@ fn foreign_map_unmap() -> Result<Model, BillingError> {
         };
         move |prices: &Prices<'_>| Ok::<_, CostError>(map.cost(prices)? + unmap.cost(prices)?)
     };
+    let mut unmapping_lazily = unmapping();
+    unmapping_lazily.extend([
+        item("per-call", CostKey::LAZY_CALL, |w| w.tolls.mmu_update),
+        item("per-entry", CostKey::LAZY_CLEAR, |w| w.items),
+    ]);
     let (before, after) = (
         program(before, unmapping()),
-        program(after, unmapping_lazily()),
+        program(after, unmapping_lazily),
     );
     Ok(Box::new(move |prices, _| {
         Ok(before(prices)? / after(prices)?)

@@ -53,6 +53,15 @@ fn section(advice: &Advice<'_>) -> Section {
     let Advice {
         rule, title, gain, ..
     } = advice;
+    let gain_in_words = format!(
+        "{:?} -> {:?} {} per {} ({:.2}x), {}",
+        gain.before.figure,
+        gain.after.figure,
+        gain.unit,
+        gain.each,
+        gain.ratio(),
+        gain.evidence
+    );
     let mut facts = vec![Fact::new("of", advice.subject.to_string())];
     facts.extend(
         advice
@@ -65,24 +74,12 @@ fn section(advice: &Advice<'_>) -> Section {
     facts.extend(advice.record.map(|how| Fact::new("record", how)));
     facts.extend([
         Fact::new("do", advice.act),
-        Fact::new("gain", in_words(gain)),
+        Fact::new("gain", gain_in_words),
         Fact::new("bill", &gain.command),
         Fact::new("kept in", kept(gain)),
         Fact::new("not when", advice.not_when),
     ]);
     Section::facts(format!("{rule}: {title}"), facts)
-}
-
-fn in_words(gain: &Gain) -> String {
-    format!(
-        "{:?} -> {:?} {} per {} ({:.2}x), {}",
-        gain.before.figure,
-        gain.after.figure,
-        gain.unit,
-        gain.each,
-        gain.ratio(),
-        gain.evidence
-    )
 }
 
 fn kept(gain: &Gain) -> String {

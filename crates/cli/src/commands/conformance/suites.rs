@@ -1,6 +1,5 @@
 //! The suites: PV paging of Xen, VFIO type1, and KVM with userfaultfd.
 
-use anyhow::Result;
 use pagetoll_bill::route::sim::Pin;
 use pagetoll_bill::{Arch, RouteMechanism};
 use pagetoll_conformance as xen;
@@ -18,7 +17,7 @@ use pagetoll_models::conformance as xen_model;
 use pagetoll_sim::routes::pin::model;
 
 use super::suite::{Answers, Given, Suite};
-use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
+use crate::args::ConformanceSystems;
 use crate::commands::watched::{in_lab, watched};
 
 const NOT_RECORDED: &str = "the recorded host lacks a feature that the case needs";
@@ -82,31 +81,23 @@ pub(super) const KVM: Suite<kvm::Case> = Suite {
     wrong_by: |_, _| Vec::new(),
     real_on: &[ConformanceSystems::Live, ConformanceSystems::Lab],
     real: |cases, args, verbosity| match args.wants_lab() {
-        true => kvm_in_lab(cases, args, verbosity),
-        false => kvm_on_this_host(cases, verbosity),
+        true => {
+            let request = kvm_lab::Request::new(&args.lab())?;
+            let ran = in_lab(verbosity, |lab| kvm_lab::run(&request, cases, lab))?;
+            Ok(Answers {
+                system: format!("Linux {}", ran.linux),
+                given: given(cases, ran.answered),
+            })
+        }
+        false => {
+            let ran = watched(verbosity, |context| Ok(live::run(cases, context.stop)?))?;
+            Ok(Answers {
+                system: format!("Linux {}, this host", ran.linux),
+                given: given(cases, ran.outcomes),
+            })
+        }
     },
 };
-
-fn kvm_in_lab(
-    cases: &[kvm::Case],
-    args: &ConformanceArgs,
-    verbosity: Verbosity,
-) -> Result<Answers> {
-    let request = kvm_lab::Request::new(&args.lab())?;
-    let ran = in_lab(verbosity, |lab| kvm_lab::run(&request, cases, lab))?;
-    Ok(Answers {
-        system: format!("Linux {}", ran.linux),
-        given: given(cases, ran.answered),
-    })
-}
-
-fn kvm_on_this_host(cases: &[kvm::Case], verbosity: Verbosity) -> Result<Answers> {
-    let ran = watched(verbosity, |context| Ok(live::run(cases, context.stop)?))?;
-    Ok(Answers {
-        system: format!("Linux {}, this host", ran.linux),
-        given: given(cases, ran.outcomes),
-    })
-}
 
 fn given(cases: &[kvm::Case], outcomes: Vec<Outcome>) -> Vec<Given> {
     let pairs = cases.iter().zip(outcomes);

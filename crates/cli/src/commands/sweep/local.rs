@@ -146,13 +146,12 @@ fn exit_of(status: ExitStatus) -> Option<i32> {
 
 /// How many jobs run at the same time: as was asked, else as many as CPUs and memory allow, and at least one.
 pub(in crate::commands) fn workers(asked: Option<u16>) -> usize {
-    asked.map_or_else(default_workers, usize::from)
-}
-
-fn default_workers() -> usize {
+    if let Some(asked) = asked {
+        return usize::from(asked);
+    }
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    let about = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    workers_for(cpus, &about)
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    workers_for(cpus, &meminfo)
 }
 
 fn workers_for(cpus: usize, meminfo: &str) -> usize {

@@ -43,7 +43,14 @@ pub(super) fn assembled(
     let key = sha256_of(format!("{LAYOUT} {} {digests}", host_libc(stop)).as_bytes());
     cache.entry(&format!("headers/{key}"), stop, |tree| {
         deb::unpack_into(tree, &archive.fetch(listed, stop)?, stop)?;
-        make_relative(tree)?;
+        for folder in header_folders(tree)? {
+            let path = folder.join("Makefile");
+            let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+            let relative = relative_makefile(&text);
+            if relative != text {
+                fs::write(&path, relative).map_err(Error::io("write", &path))?;
+            }
+        }
         wrap_tools(archive, listed, tree, stop)
     })
 }
@@ -79,18 +86,6 @@ fn header_folders(tree: &Path) -> Result<Vec<PathBuf>, Error> {
         .map(|entry| entry.path())
         .filter(is_headers)
         .collect())
-}
-
-fn make_relative(tree: &Path) -> Result<(), Error> {
-    for folder in header_folders(tree)? {
-        let path = folder.join("Makefile");
-        let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
-        let relative = relative_makefile(&text);
-        if relative != text {
-            fs::write(&path, relative).map_err(Error::io("write", &path))?;
-        }
-    }
-    Ok(())
 }
 
 /// Debian's Makefile has one `include` and, since 6.13 or so, one `KBUILD_OUTPUT` with an absolute path.

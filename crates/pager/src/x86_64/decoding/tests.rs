@@ -89,6 +89,7 @@ type Write = fn(&mut CodeAssembler);
 type Case = (&'static str, Write, kvm_regs, Vec<(u64, Access)>);
 
 /// Instructions with the registers that they use, and what they touch: offsets from `DATA` unless noted.
+#[rustfmt::skip] // A table.
 fn cases() -> Vec<Case> {
     use Access::{Read, Write as Writes};
     let at = |offset| BASE + DATA + offset;
@@ -107,169 +108,34 @@ fn cases() -> Vec<Case> {
     let mut based = with(|r| r.rax = 0);
     (based.rbx, based.rbp, based.r8, based.r9) = (at(a), at(b), at(c), 0x10);
     vec![
-        (
-            "load",
-            |a| a.mov(rax, qword_ptr(rbx)).unwrap(),
-            based,
-            vec![(data(a), Read)],
-        ),
-        (
-            "store",
-            |a| a.mov(qword_ptr(rbp - 8), rax).unwrap(),
-            based,
-            vec![(data(b) - 8, Writes)],
-        ),
-        (
-            "scaled",
-            |a| a.mov(cl, byte_ptr(rbx + rcx * 4 + 0x400)).unwrap(),
-            indexed,
-            vec![(data(a), Read)],
-        ),
-        (
-            "two registers",
-            |a| a.add(rax, qword_ptr(r8 + r9)).unwrap(),
-            based,
-            vec![(data(c) + 0x10, Read)],
-        ),
-        (
-            "push",
-            |a| a.push(rax).unwrap(),
-            regs(),
-            vec![(stack(-8), Writes)],
-        ),
-        (
-            "pop",
-            |a| a.pop(rax).unwrap(),
-            regs(),
-            vec![(stack(0), Read)],
-        ),
-        (
-            "push from memory",
-            |a| a.push(qword_ptr(rbx)).unwrap(),
-            based,
-            vec![(data(a), Read), (stack(-8), Writes)],
-        ),
-        (
-            "pop to memory",
-            |a| a.pop(qword_ptr(rbx)).unwrap(),
-            based,
-            vec![(data(a), Writes), (stack(0), Read)],
-        ),
-        (
-            "call through memory",
-            |a| a.call(qword_ptr(rbx)).unwrap(),
-            based,
-            vec![(data(a), Read), (stack(-8), Writes)],
-        ),
+        ("load", |a| a.mov(rax, qword_ptr(rbx)).unwrap(), based, vec![(data(a), Read)]),
+        ("store", |a| a.mov(qword_ptr(rbp - 8), rax).unwrap(), based, vec![(data(b) - 8, Writes)]),
+        ("scaled", |a| a.mov(cl, byte_ptr(rbx + rcx * 4 + 0x400)).unwrap(), indexed, vec![(data(a), Read)]),
+        ("two registers", |a| a.add(rax, qword_ptr(r8 + r9)).unwrap(), based, vec![(data(c) + 0x10, Read)]),
+        ("push", |a| a.push(rax).unwrap(), regs(), vec![(stack(-8), Writes)]),
+        ("pop", |a| a.pop(rax).unwrap(), regs(), vec![(stack(0), Read)]),
+        ("push from memory", |a| a.push(qword_ptr(rbx)).unwrap(), based, vec![(data(a), Read), (stack(-8), Writes)]),
+        ("pop to memory", |a| a.pop(qword_ptr(rbx)).unwrap(), based, vec![(data(a), Writes), (stack(0), Read)]),
+        ("call through memory", |a| a.call(qword_ptr(rbx)).unwrap(), based, vec![(data(a), Read), (stack(-8), Writes)]),
         ("ret", |a| a.ret().unwrap(), regs(), vec![(stack(0), Read)]),
-        (
-            "leave",
-            |a| a.leave().unwrap(),
-            based,
-            vec![(data(b), Read)],
-        ),
-        (
-            "movs",
-            |a| a.movsq().unwrap(),
-            two,
-            vec![(data(a), Read), (data(b), Writes)],
-        ),
-        (
-            "rep movs",
-            |a| a.rep().movsb().unwrap(),
-            two,
-            vec![(data(a), Read), (data(b), Writes)],
-        ),
-        (
-            "rep stos",
-            |a| a.rep().stosq().unwrap(),
-            two,
-            vec![(data(b), Writes)],
-        ),
-        (
-            "cmps",
-            |a| a.cmpsb().unwrap(),
-            two,
-            vec![(data(a), Read), (data(b), Read)],
-        ),
-        (
-            "xchg",
-            |a| a.xchg(qword_ptr(rbx), rax).unwrap(),
-            based,
-            vec![(data(a), Writes)],
-        ),
-        (
-            "lock cmpxchg",
-            |a| a.lock().cmpxchg(qword_ptr(rbx), rcx).unwrap(),
-            based,
-            vec![(data(a), Writes)],
-        ),
-        (
-            "lock xadd",
-            |a| a.lock().xadd(qword_ptr(rbp), rax).unwrap(),
-            based,
-            vec![(data(b), Writes)],
-        ),
-        (
-            "cmpxchg16b",
-            |a| a.cmpxchg16b(xmmword_ptr(r8)).unwrap(),
-            based,
-            vec![(data(c), Writes)],
-        ),
-        (
-            "not",
-            |a| a.not(qword_ptr(rbx)).unwrap(),
-            based,
-            vec![(data(a), Writes)],
-        ),
-        (
-            "SSE load",
-            |a| a.movups(xmm0, xmmword_ptr(rbx)).unwrap(),
-            based,
-            vec![(data(a), Read)],
-        ),
-        (
-            "SSE store",
-            |a| a.movaps(xmmword_ptr(r8), xmm0).unwrap(),
-            based,
-            vec![(data(c), Writes)],
-        ),
-        (
-            "fs",
-            |a| a.mov(rax, qword_ptr(0x1000).fs()).unwrap(),
-            regs(),
-            vec![(data(0x1000), Read)],
-        ),
-        (
-            "gs",
-            |a| a.mov(eax, iced_x86::code_asm::dword_ptr(rax).gs()).unwrap(),
-            regs(),
-            vec![(data(0x8000), Read)],
-        ),
-        (
-            "rip-relative",
-            |a| a.mov(rax, qword_ptr(BASE + DATA + 0x6000)).unwrap(),
-            regs(),
-            vec![(data(0x6000), Read)],
-        ),
-        (
-            "FXSAVE",
-            |a| a.fxsave(iced_x86::code_asm::ptr(rbx)).unwrap(),
-            based,
-            vec![(data(a), Writes)],
-        ),
-        (
-            "nothing",
-            |a| a.lea(rax, qword_ptr(rbx)).unwrap(),
-            based,
-            vec![],
-        ),
-        (
-            "a register",
-            |a| a.mov(rsp, rsi).and_then(|()| a.mov(rdi, rsi)).unwrap(),
-            regs(),
-            vec![],
-        ),
+        ("leave", |a| a.leave().unwrap(), based, vec![(data(b), Read)]),
+        ("movs", |a| a.movsq().unwrap(), two, vec![(data(a), Read), (data(b), Writes)]),
+        ("rep movs", |a| a.rep().movsb().unwrap(), two, vec![(data(a), Read), (data(b), Writes)]),
+        ("rep stos", |a| a.rep().stosq().unwrap(), two, vec![(data(b), Writes)]),
+        ("cmps", |a| a.cmpsb().unwrap(), two, vec![(data(a), Read), (data(b), Read)]),
+        ("xchg", |a| a.xchg(qword_ptr(rbx), rax).unwrap(), based, vec![(data(a), Writes)]),
+        ("lock cmpxchg", |a| a.lock().cmpxchg(qword_ptr(rbx), rcx).unwrap(), based, vec![(data(a), Writes)]),
+        ("lock xadd", |a| a.lock().xadd(qword_ptr(rbp), rax).unwrap(), based, vec![(data(b), Writes)]),
+        ("cmpxchg16b", |a| a.cmpxchg16b(xmmword_ptr(r8)).unwrap(), based, vec![(data(c), Writes)]),
+        ("not", |a| a.not(qword_ptr(rbx)).unwrap(), based, vec![(data(a), Writes)]),
+        ("SSE load", |a| a.movups(xmm0, xmmword_ptr(rbx)).unwrap(), based, vec![(data(a), Read)]),
+        ("SSE store", |a| a.movaps(xmmword_ptr(r8), xmm0).unwrap(), based, vec![(data(c), Writes)]),
+        ("fs", |a| a.mov(rax, qword_ptr(0x1000).fs()).unwrap(), regs(), vec![(data(0x1000), Read)]),
+        ("gs", |a| a.mov(eax, iced_x86::code_asm::dword_ptr(rax).gs()).unwrap(), regs(), vec![(data(0x8000), Read)]),
+        ("rip-relative", |a| a.mov(rax, qword_ptr(BASE + DATA + 0x6000)).unwrap(), regs(), vec![(data(0x6000), Read)]),
+        ("FXSAVE", |a| a.fxsave(iced_x86::code_asm::ptr(rbx)).unwrap(), based, vec![(data(a), Writes)]),
+        ("nothing", |a| a.lea(rax, qword_ptr(rbx)).unwrap(), based, vec![]),
+        ("a register", |a| a.mov(rsp, rsi).and_then(|()| a.mov(rdi, rsi)).unwrap(), regs(), vec![]),
     ]
 }
 

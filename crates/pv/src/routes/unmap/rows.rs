@@ -95,17 +95,15 @@ fn baseline_rows(system: System, baselines: &[Baseline], findings: &Findings) ->
     if findings.no_probe.is_some() {
         return Vec::new();
     }
-    let row = |&baseline| baseline_row(system, baseline, findings);
+    let row = |&baseline| {
+        let first = untraced_baseline(baseline, findings).next();
+        let pages = first.map_or(0, |clear| clear.pages);
+        let batch = first.map_or(1, |clear| clear.batch);
+        let key = RowKey::new(Operation::Baseline, Method::Baseline(baseline), system);
+        let figures = baseline_figures(baseline, findings);
+        Row::new(key.at_batch(batch), Pages(pages), figures)
+    };
     baselines.iter().map(row).collect()
-}
-
-fn baseline_row(system: System, baseline: Baseline, findings: &Findings) -> Row {
-    let first = untraced_baseline(baseline, findings).next();
-    let pages = first.map_or(0, |clear| clear.pages);
-    let batch = first.map_or(1, |clear| clear.batch);
-    let key = RowKey::new(Operation::Baseline, Method::Baseline(baseline), system);
-    let figures = baseline_figures(baseline, findings);
-    Row::new(key.at_batch(batch), Pages(pages), figures)
 }
 
 fn untraced(findings: &Findings) -> impl Iterator<Item = &Clear> {

@@ -33,7 +33,13 @@ pub(crate) fn with_published(rows: &mut [Row], costs: &CostTable) -> Vec<String>
 fn set_published(rows: &mut [Row], mechanism: Demand, costs: &CostTable) -> Vec<Point> {
     let name = mechanism.properties().name;
     let mut points = Vec::new();
-    let alike = |row: &&mut Row| is_of(row, mechanism) && is_published_scenario(row);
+    // Published were: a page at a time, and a reader for each vCPU where there are readers.
+    let alike = |row: &&mut Row| {
+        let readers = row.key.readers;
+        is_of(row, mechanism)
+            && row.key.batch == 1
+            && readers.is_none_or(|readers| Some(readers) == row.key.vcpus)
+    };
     for row in rows.iter_mut().filter(alike) {
         let published = row.key.vcpus.and_then(|vcpus| {
             let id = format!("demand.{name}.{vcpus}");
@@ -62,15 +68,6 @@ fn is_calibration_point(costs: &CostTable, mechanism: &str, vcpus: u32) -> bool 
 
 fn is_of(row: &Row, mechanism: Demand) -> bool {
     row.key.method == mechanism.into()
-}
-
-/// A page at a time, and a reader for each vCPU where there are readers.
-fn is_published_scenario(row: &Row) -> bool {
-    row.key.batch == 1
-        && row
-            .key
-            .readers
-            .is_none_or(|readers| Some(readers) == row.key.vcpus)
 }
 
 fn compared(rows: &[Row], mechanism: Demand) -> impl Iterator<Item = (&Row, PublishedRate)> {
