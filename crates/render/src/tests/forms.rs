@@ -216,7 +216,7 @@ fn gains_are_those_of_the_same_batch_and_those_of_batches_are_apart() {
     }
     let md = rendered(&bill, Format::Md);
     assert!(
-        md.contains("\n- gain with 1 vCPU: over uffd: exit 1.90x, exit-on-missing 2.27x;"),
+        md.contains("\n- gain with 1 vCPU: over uffd: exit 1.90x, exit-on-missing 2.27x (not in released kernels);"),
         "{md}"
     );
     let page = rendered(&bill, Format::Html);
