@@ -86,7 +86,7 @@ fn the_guest_has_every_verb_need_and_memory_of_the_cases() {
     }
     assert!(Need::NAMED.iter().all(|(name, _)| has(&needs, name)));
     let longest = text.split("case ").map(|case| case.lines().count()).max();
-    assert!(longest < Some(64), "LINES of main.c: {longest:?}");
+    assert!(longest < Some(64), "CASE_LINES of cases.h: {longest:?}");
 }
 
 fn reported(line: &str) -> Report {
