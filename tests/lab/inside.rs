@@ -68,7 +68,7 @@ const ONE_BY_ONE: &str = "-foreign kernel,";
 const TOLERANCE_ONE_BY_ONE: f64 = 0.04;
 /// Between crossings per page: of the host's 512 pages and the lab's 4096.
 const CROSSINGS_APART: f64 = 0.1;
-/// As many as the lab's own, and as the documented commands map.
+/// Pages of the other domain: the lab bills this many, and the documented commands map them.
 const PAGES_OF_ANOTHER: Pages = Pages(16_384);
 
 /// The program under test, without what only a debugger reads.

@@ -1,5 +1,5 @@
-//! Functional models of a Linux host that runs virtual machines: they hold real areas, memslots and pins, and refuse
-//! what the real kernel refuses. No clock and no cost.
+//! Functional models of a Linux host that runs virtual machines: they hold areas, memslots and pins, and return the
+//! errors of the real kernel. They keep no time and know no price.
 //!
 //! [`mm`] is the memory of a process and [`userfaultfd`] what watches it, which [`kvm`] resolves stage-2 faults over;
 //! [`vfio`] pins memory for DMA. Each answers the cases of `pagetoll-conformance` as the kernel does; `pagetoll-sim`

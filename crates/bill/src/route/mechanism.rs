@@ -39,7 +39,8 @@ pub trait RouteMechanism: Copy + Eq + Into<Mechanism> + TryFrom<Mechanism> + 'st
     }
 }
 
-/// Declares the mechanisms of a route: an enum and its table; with `by backend` also the enums of those that each backend runs.
+/// Declares the mechanisms of a route: an enum and its table; with `by backend` also an enum for each backend, of the
+/// mechanisms that it runs.
 macro_rules! mechanisms {
     (
         $(#[$meta:meta])*
