@@ -33,7 +33,6 @@ mod signals;
 mod snapshots;
 
 use std::process::ExitCode;
-use std::sync::{PoisonError, RwLock};
 use std::thread;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -160,43 +159,31 @@ const ALONE: [(&str, Test); 19] = [
     ("a_dom0_bills_its_flushes_on_four_cpus", inside::flushed),
 ];
 
-/// Held for reading by tests beside each other, for writing by one that runs alone.
-static COMPANY: RwLock<()> = RwLock::new(());
-
-fn beside((name, test): (&'static str, Test)) -> Trial {
-    Trial::test(name, move || {
-        let _company = COMPANY.read().unwrap_or_else(PoisonError::into_inner);
-        test(&Bench::open()?)
-    })
-}
-
-fn alone((name, test): (&'static str, Test)) -> Trial {
-    Trial::test(name, move || {
-        let _company = COMPANY.write().unwrap_or_else(PoisonError::into_inner);
-        test(&Bench::open()?)
-    })
+fn trials(tests: &[(&'static str, Test)], missing: Option<&str>) -> Vec<Trial> {
+    let trial = |&(name, test): &(&'static str, Test)| {
+        if let Some(reason) = missing {
+            skipped_test(name, reason);
+        }
+        Trial::test(name, move || test(&Bench::open()?)).with_ignored_flag(missing.is_some())
+    };
+    tests.iter().map(trial).collect()
 }
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    if arguments.test_threads.is_none() {
-        arguments.test_threads = thread::available_parallelism().ok().map(Into::into);
-    }
-    let trials: Vec<_> = ALONE
-        .map(alone)
-        .into_iter()
-        .chain(BESIDE.map(beside))
-        .collect();
-    let missing = if arguments.list {
-        None
-    } else {
-        bench::what_is_missing().err()
+    let beside = arguments
+        .test_threads
+        .or_else(|| thread::available_parallelism().ok().map(Into::into));
+    let missing = match arguments.list {
+        true => None,
+        false => bench::what_is_missing().err(),
     };
-    let trials = trials.into_iter().map(|trial| {
-        if let Some(reason) = &missing {
-            skipped_test(trial.name(), reason);
-        }
-        trial.with_ignored_flag(missing.is_some())
-    });
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    arguments.test_threads = Some(1);
+    let alone = libtest_mimic::run(&arguments, trials(&ALONE, missing.as_deref()));
+    arguments.test_threads = beside;
+    let beside = libtest_mimic::run(&arguments, trials(&BESIDE, missing.as_deref()));
+    match alone.has_failed() {
+        true => alone.exit_code(),
+        false => beside.exit_code(),
+    }
 }

@@ -139,9 +139,11 @@ impl Place {
         self.0.path().join(name)
     }
 
+    /// Starts a command that no signal is ignored for, as shells do for what runs in their background.
     fn start(&self, arguments: &str) -> Child {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pagetoll"));
+        let mut command = Command::new("env");
         command
+            .args(["--default-signal", env!("CARGO_BIN_EXE_pagetoll")])
             .args(arguments.split(' ').map(|word| word.replace('_', " ")))
             .current_dir(self.0.path())
             .env("PAGETOLL_CACHE", self.path("cache"))

@@ -19,14 +19,15 @@
 #include "plugin.h"
 #include "stack.h"
 
-__attribute__((visibility("default"))) int qemu_plugin_version = 1;
-
-/* Since QEMU started, but for what follows. */
-static struct counts {
+struct counts {
 	uint64_t events[EVENTS];
 	uint64_t instructions;
 	uint64_t accesses;
-} all, at_begin;
+};
+
+/* Since QEMU started; known once the first block is translated. */
+static const struct counts *all;
+static struct counts at_begin;
 /* Of this step. */
 static struct counts inside;
 static bool counting;
@@ -38,9 +39,9 @@ static void on_begin(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	counting = true;
-	at_begin = all;
+	at_begin = *all;
 	if (with_stacks)
-		stack_begin(data, all.instructions);
+		stack_begin(data, all->instructions);
 }
 
 static void on_end(unsigned int vcpu, void *data)
@@ -51,10 +52,10 @@ static void on_end(unsigned int vcpu, void *data)
 		return;
 	counting = false;
 	for (int event = 0; event < EVENTS; event++)
-		inside.events[event] += all.events[event] - at_begin.events[event];
-	inside.accesses += all.accesses - at_begin.accesses;
+		inside.events[event] += all->events[event] - at_begin.events[event];
+	inside.accesses += all->accesses - at_begin.accesses;
 	if (with_stacks)
-		stack_end(all.instructions);
+		stack_end(all->instructions);
 }
 
 static void write_step(void)
@@ -100,7 +101,7 @@ static void on_block(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	if (counting)
-		stack_enter(data, all.instructions);
+		stack_enter(data, all->instructions);
 }
 
 /* Of the processor that is emulated. */
@@ -108,7 +109,10 @@ static reader *instruction_of;
 
 static struct instruction read_instruction(const struct qemu_plugin_insn *insn)
 {
-	return instruction_of(qemu_plugin_insn_data(insn), qemu_plugin_insn_size(insn), qemu_plugin_insn_vaddr(insn));
+	uint8_t code[LONGEST_INSTRUCTION];
+	size_t size = copy_code(insn, code, sizeof(code));
+
+	return instruction_of(code, size, qemu_plugin_insn_vaddr(insn));
 }
 
 static struct block *describe(const struct qemu_plugin_tb *tb, size_t count)
@@ -135,10 +139,10 @@ static void count_instruction(struct qemu_plugin_insn *insn, struct block *block
 
 	for (int event = 0; event < EVENTS; event++)
 		if (found.events & 1u << event)
-			qemu_plugin_register_vcpu_insn_exec_inline(insn, ADD, &all.events[event], 1);
+			sum_executions(insn, offsetof(struct counts, events[event]));
 	if (block) {
-		qemu_plugin_register_vcpu_insn_exec_inline(insn, ADD, &all.instructions, 1);
-		qemu_plugin_register_vcpu_mem_inline(insn, READS_AND_WRITES, ADD, &all.accesses, 1);
+		sum_executions(insn, offsetof(struct counts, instructions));
+		sum_accesses(insn, offsetof(struct counts, accesses));
 	}
 	if (mark)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, mark, NO_REGISTERS, block);
@@ -150,6 +154,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	struct block *block = with_stacks && count ? describe(tb, count) : NULL;
 
 	(void)id;
+	all = sums();
 	for (size_t i = 0; i < count; i++)
 		count_instruction(qemu_plugin_tb_get_insn(tb, i), block);
 	if (block)
@@ -161,8 +166,6 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 {
 	int fd = -1;
 
-	if (info->version.cur > LAST_VERSION)
-		return -1;
 	instruction_of = strcmp(info->target_name, "aarch64") ? instruction_of_x86_64 : instruction_of_arm64;
 	for (int i = 0; i < argc; i++) {
 		if (!strcmp(argv[i], "check=on"))
@@ -174,6 +177,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 	out = fd < 0 ? NULL : fdopen(fd, "a");
 	if (!out)
 		return -1;
+	sums_begin(sizeof(struct counts));
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 	return 0;
 }

@@ -38,6 +38,9 @@ struct instruction {
 	bool repeats;
 };
 
+/* Bytes (Intel SDM 2, 2.3.11). */
+#define LONGEST_INSTRUCTION 15u
+
 /*
  * A call over so few bytes is no call of a function: a retpoline's, which catches speculation in between, or one that fills
  * the return stack buffer; nothing returns from it.

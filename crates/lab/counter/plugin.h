@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The interface of QEMU's plugins: what this one needs of include/qemu/qemu-plugin.h, version 1 (QEMU 6.0 to 8.x), declared
- * here because distributions do not ship the header.
+ * QEMU's interface for plugins: what this one needs of include/qemu/qemu-plugin.h, declared here because distributions do not
+ * ship the header. INTERFACE is its version: 1 is that of QEMU 6.0 and later, 2 of 9.0, 3 of 9.1 and later.
  */
 #ifndef PAGETOLL_PLUGIN_H
 #define PAGETOLL_PLUGIN_H
@@ -22,8 +22,6 @@ struct info {
 	} version;
 };
 
-/* From version 3 on (QEMU 9.1) qemu_plugin_insn_data() copies instead. */
-#define LAST_VERSION 2
 /* QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_INLINE_ADD_U64, QEMU_PLUGIN_MEM_RW. */
 #define NO_REGISTERS 0
 #define ADD 0
@@ -35,14 +33,21 @@ typedef void (*executed)(unsigned int vcpu, void *data);
 extern void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, translated cb);
 extern void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, executed cb, int flags, void *data);
 extern void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, executed cb, int flags, void *data);
-extern void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn, int operation, void *counter,
-						       uint64_t operand);
-extern void qemu_plugin_register_vcpu_mem_inline(struct qemu_plugin_insn *insn, int accesses, int operation,
-						 void *counter, uint64_t operand);
 extern size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 extern struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
-extern const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 extern size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 extern uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
+
+/* Copies an instruction's code, as far as there is room, and returns how much. */
+size_t copy_code(const struct qemu_plugin_insn *insn, uint8_t *code, size_t room);
+
+/* Begins to keep sums of so many bytes, all of them uint64_t, of the one vCPU that there is. */
+void sums_begin(size_t size);
+/* Where they are, once there is a vCPU. */
+void *sums(void);
+/* Adds 1 to the sum at an offset whenever an instruction is executed. */
+void sum_executions(struct qemu_plugin_insn *insn, size_t offset);
+/* Adds 1 to the sum at an offset whenever an instruction accesses memory. */
+void sum_accesses(struct qemu_plugin_insn *insn, size_t offset);
 
 #endif

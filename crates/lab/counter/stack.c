@@ -8,15 +8,13 @@
 #define ROOT 0u
 /* A deeper stack begins anew. */
 #define DEPTH 256u
-/* An instruction that was emulated is not executed again: execution goes on after it (Intel SDM 2, 2.3.11). */
-#define LONGEST_INSTRUCTION 15u
 
 struct frame {
 	/* The stack that it was called on. */
 	uint32_t below;
 	/* Else a trap or an exception. */
 	bool is_call;
-	/* Returns to an address in here, */
+	/* Returns to an address in here, which is after an instruction that was emulated, */
 	uint64_t first, last;
 	/* or to this. */
 	uint64_t target;

@@ -22,17 +22,20 @@ use pagetoll_pv::findings::Flushes;
 use crate::vm::machine::{COUNTER, COUNTS};
 
 /// Sources of the plugin, by name.
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 10] = [
     ("arm64.c", include_str!("../../counter/arm64.c")),
     ("counter.c", include_str!("../../counter/counter.c")),
     ("instruction.h", include_str!("../../counter/instruction.h")),
     ("map.c", include_str!("../../counter/map.c")),
     ("map.h", include_str!("../../counter/map.h")),
+    ("plugin.c", include_str!("../../counter/plugin.c")),
     ("plugin.h", include_str!("../../counter/plugin.h")),
     ("stack.c", include_str!("../../counter/stack.c")),
     ("stack.h", include_str!("../../counter/stack.h")),
     ("x86_64.c", include_str!("../../counter/x86_64.c")),
 ];
+/// Versions of QEMU's interface for plugins that it can be built for, the most frequent first.
+const INTERFACES: [u8; 3] = [1, 3, 2];
 /// Time limit of a compiler, or of a QEMU that ends at once. Assumed: both take below a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -100,18 +103,29 @@ impl Counter {
         stop: &Stop,
     ) -> Result<Available<Self>, Error> {
         let sources = SOURCES.map(|(name, text)| format!("{name}\n{text}"));
-        let key =
-            sha256_of(format!("{} {}", sources.join(""), compiler(Arch::X86_64, stop)?).as_bytes());
-        let build = |place: &Path| build(place, cache, stop);
-        let plugin = match cache.entry(&format!("counters/{key}.so"), stop, build) {
-            Err(Error::Process(error)) => {
-                return Ok(Err(Unavailable(format!(
-                    "the plugin does not build: {error}"
-                ))));
+        let compiler = compiler(Arch::X86_64, stop)?;
+        let mut refusals = Vec::new();
+        for interface in INTERFACES {
+            let follows_from = format!("{} {compiler} {interface}", sources.join(""));
+            let name = format!("counters/{}.so", sha256_of(follows_from.as_bytes()));
+            let build = |place: &Path| build(place, interface, cache, stop);
+            let plugin = match cache.entry(&name, stop, build) {
+                Err(Error::Process(error)) => {
+                    return Ok(Err(Unavailable(format!(
+                        "the plugin does not build: {error}"
+                    ))));
+                }
+                other => other?.file("")?,
+            };
+            match tried(arch, &plugin, stop)? {
+                Ok(()) => return Ok(Ok(Self { plugin, detail })),
+                Err(refusal) => refusals.push(refusal),
             }
-            other => other?.file("")?,
-        };
-        Ok(tried(arch, &plugin, stop)?.map(|()| Self { plugin, detail }))
+        }
+        Ok(Err(Unavailable(format!(
+            "this QEMU takes the plugin by no interface that is known, 1 to 3: {}",
+            refusals.join("; ")
+        ))))
     }
 
     /// Arguments of QEMU, in the folder of its boot.
@@ -138,8 +152,8 @@ impl Counter {
     }
 }
 
-/// Tries the plugin in QEMU.
-fn tried(arch: Arch, plugin: &Path, stop: &Stop) -> Result<Available<()>, Error> {
+/// Tries the plugin in QEMU; else what QEMU says.
+fn tried(arch: Arch, plugin: &Path, stop: &Stop) -> Result<Result<(), String>, Error> {
     let mut argument = plugin.as_os_str().to_owned();
     argument.push(",check=on");
     let machine = ["-machine", "none", "-nodefaults", "-display", "none"];
@@ -149,15 +163,15 @@ fn tried(arch: Arch, plugin: &Path, stop: &Stop) -> Result<Available<()>, Error>
         .arg(argument);
     match run_to_end(&trial, LIMIT, stop) {
         Ok(_) => Ok(Ok(())),
-        Err(Error::Process(error)) => Ok(Err(Unavailable(format!(
-            "this QEMU takes no plugin of version 1: {}",
-            error.stderr_tail.lines().next_back().unwrap_or_default()
-        )))),
+        Err(Error::Process(error)) => {
+            let last = error.stderr_tail.lines().next_back();
+            Ok(Err(last.unwrap_or_default().to_owned()))
+        }
         Err(error) => Err(error),
     }
 }
 
-fn build(place: &Path, cache: &Cache, stop: &Stop) -> Result<(), Error> {
+fn build(place: &Path, interface: u8, cache: &Cache, stop: &Stop) -> Result<(), Error> {
     let scratch = cache.scratch();
     let folder = scratch.create_dir()?;
     for (name, text) in SOURCES {
@@ -167,6 +181,7 @@ fn build(place: &Path, cache: &Cache, stop: &Stop) -> Result<(), Error> {
     let compiled = SOURCES.iter().filter(|(name, _)| name.ends_with(".c"));
     let compile = Run::new(Tool::Gcc.program())
         .temporary(folder)
+        .arg(format!("-DINTERFACE={interface}"))
         .args(["-shared", "-fPIC", "-fvisibility=hidden", "-O2", "-o"])
         .arg(place)
         .args(compiled.map(|(name, _)| folder.join(name)));
