@@ -16,10 +16,19 @@ static enum mark mark_of(uint32_t word)
 	return is(word, 0xffe0001f, 0xd2a0001f) ? mark_numbered((word >> 5 & 0xffff) << 16) : NO_MARK;
 }
 
-/* ISB and ERET, which are context synchronization events. */
+/* Writes of a read-modify-write: store-exclusives and CASP; CAS; LDADD, SWP and the like, but for LDAPR, which only reads. */
+static bool is_atomic(uint32_t word)
+{
+	return is(word, 0x3fc00000, 0x08000000) || is(word, 0x3fa00000, 0x08a00000) ||
+	       (is(word, 0x3f200c00, 0x38200000) && !is(word, 0x3fe0fc00, 0x38a0c000));
+}
+
 static unsigned int events_of(uint32_t word)
 {
-	return is(word, 0xfffff0ff, 0xd50330df) || word == 0xd69f03e0 ? 1u << SERIALISING : 0;
+	/* ISB and ERET, which are context synchronization events. */
+	bool serialises = is(word, 0xfffff0ff, 0xd50330df) || word == 0xd69f03e0;
+
+	return serialises << SERIALISING | is_atomic(word) << LOCKED;
 }
 
 static enum flow flow_of(uint32_t word)

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* What is counted of instructions, beside their number. */
-enum event { CR3_WRITE, CR4_WRITE, INVLPG, INVPCID, SERIALISING, EVENTS };
+enum event { CR3_WRITE, CR4_WRITE, INVLPG, INVPCID, SERIALISING, LOCKED, EVENTS };
 
 /* Where execution goes after it. */
 enum flow {

@@ -22,6 +22,7 @@ static struct instruction of_arm64(uint32_t word)
 
 #define OF(code) of(code, sizeof(code) - 1)
 #define S (1u << SERIALISING)
+#define L (1u << LOCKED)
 
 static void test_events(void)
 {
@@ -36,6 +37,35 @@ static void test_events(void)
 	assert(OF("\x48\xcf").events == S); /* iretq */
 	assert(OF("\x0f\x20\xd8").events == 0); /* mov %cr3,%rax */
 	assert(OF("\x90").events == 0);
+}
+
+static void test_locked(void)
+{
+	assert(OF("\xf0\x0f\xb1\x0a").events == L); /* lock cmpxchg %ecx,(%rdx) */
+	assert(OF("\xf0\x48\x0f\xc7\x0f").events == L); /* lock cmpxchg16b (%rdi) */
+	assert(OF("\x3e\x48\x0f\xba\x2f\x05").events == L); /* ds btsq $5,(%rdi) */
+	assert(OF("\x3e\xff\x47\x34").events == L); /* ds incl 0x34(%rdi) */
+	assert(OF("\xf0\x83\x07\xff").events == L); /* lock addl $-1,(%rdi) */
+	assert(OF("\xf0\x01\x37").events == L); /* lock add %esi,(%rdi) */
+	assert(OF("\x87\x07").events == L); /* xchg %eax,(%rdi) */
+	assert(OF("\x87\xc7").events == 0); /* xchg %eax,%edi */
+	assert(OF("\x3e\xff\x27").events == 0); /* notrack jmp *(%rdi) */
+	assert(OF("\x3e\x8b\x07").events == 0); /* ds mov (%rdi),%eax */
+	assert(OF("\x3e\x39\x37").events == 0); /* ds cmp %esi,(%rdi) */
+	assert(OF("\x0f\xb1\x0a").events == 0); /* cmpxchg %ecx,(%rdx) */
+	assert(OF("\xf0\x0f\xba\x27\x05").events == 0); /* bt */
+	assert(OF("\xf0").events == 0);
+
+	assert(of_arm64(0x88017c62).events == L); /* stxr w1, w2, [x3] */
+	assert(of_arm64(0x885f7c62).events == 0); /* ldxr w2, [x3] */
+	assert(of_arm64(0x88a17c62).events == L); /* cas w1, w2, [x3] */
+	assert(of_arm64(0x48207c82).events == L); /* casp x0, x1, x2, x3, [x4] */
+	assert(of_arm64(0xb8210062).events == L); /* ldadd w1, w2, [x3] */
+	assert(of_arm64(0xb8218062).events == L); /* swp w1, w2, [x3] */
+	assert(of_arm64(0xb8bfc062).events == 0); /* ldapr w2, [x3] */
+	assert(of_arm64(0xb9400062).events == 0); /* ldr w2, [x3] */
+	assert(of_arm64(0xb8216862).events == 0); /* str w2, [x3, x1] */
+	assert(of_arm64(0x889ffc62).events == 0); /* stlr w2, [x3] */
 }
 
 static void test_flow(void)
@@ -184,6 +214,7 @@ static void test_a_block_that_ends_early_goes_on(void)
 int main(void)
 {
 	test_events();
+	test_locked();
 	test_flow();
 	test_marks_and_repeats();
 	test_arm64();

@@ -9,6 +9,8 @@ struct opcode {
 	const uint8_t *code;
 	size_t size;
 	bool operand_size;
+	/* LOCK, or the DS that Linux writes over it where it has one CPU (alternative.c, alternatives_smp_unlock). */
+	bool lock;
 	bool repeat;
 	bool rex_r;
 };
@@ -25,6 +27,7 @@ static struct opcode without_prefixes(const uint8_t *code, size_t size)
 
 	for (; op.size && is_prefix(*op.code); op.code++, op.size--) {
 		op.operand_size |= *op.code == 0x66;
+		op.lock |= *op.code == 0xf0 || *op.code == 0x3e;
 		op.repeat |= *op.code == 0xf2 || *op.code == 0xf3;
 	}
 	if (op.size && (*op.code & 0xf0) == 0x40) {
@@ -90,11 +93,62 @@ static unsigned int system_events(const struct opcode *op)
 	}
 }
 
+/* Of the operand in memory, where there is one. LOCK is undefined before all others. */
+static bool is_lockable(const uint8_t *code, uint8_t modrm)
+{
+	switch (code[0]) {
+	case 0x80: /* ADD, OR, ADC, SBB, AND, SUB, XOR; not CMP */
+	case 0x81:
+	case 0x83:
+		return reg_of(modrm) != 7;
+	case 0xf6: /* NOT, NEG */
+	case 0xf7:
+		return reg_of(modrm) == 2 || reg_of(modrm) == 3;
+	case 0xfe: /* INC, DEC */
+	case 0xff:
+		return reg_of(modrm) <= 1;
+	case 0x0f:
+		break;
+	default: /* As the first, of a register. */
+		return code[0] < 0x38 && (code[0] & 6) == 0;
+	}
+	switch (code[1]) {
+	case 0xab: /* BTS, BTR, BTC */
+	case 0xb3:
+	case 0xbb:
+	case 0xb0: /* CMPXCHG */
+	case 0xb1:
+	case 0xc0: /* XADD */
+	case 0xc1:
+		return true;
+	case 0xba: /* BTS, BTR, BTC; not BT */
+		return reg_of(modrm) >= 5;
+	case 0xc7: /* CMPXCHG8B, CMPXCHG16B */
+		return reg_of(modrm) == 1;
+	default:
+		return false;
+	}
+}
+
+static bool is_locked(const struct opcode *op)
+{
+	size_t at = op->code[0] == 0x0f ? 2 : 1;
+	uint8_t modrm = op->size > at ? op->code[at] : 0xff;
+
+	if (!is_memory(modrm))
+		return false;
+	if (op->code[0] == 0x86 || op->code[0] == 0x87) /* XCHG, which locks by itself. */
+		return true;
+	return op->lock && is_lockable(op->code, modrm);
+}
+
 static unsigned int events_of(const struct opcode *op)
 {
+	unsigned int locked = is_locked(op) << LOCKED;
+
 	if (op->code[0] == 0xcf) /* IRET */
 		return SERIALISES;
-	return op->code[0] == 0x0f && op->size > 1 ? system_events(op) : 0;
+	return locked | (op->code[0] == 0x0f && op->size > 1 ? system_events(op) : 0);
 }
 
 static bool is_string(uint8_t opcode)

@@ -238,6 +238,7 @@ impl Sample<'_> {
                 invlpg: self.per_page(flushes.invlpg),
                 invpcid: self.per_page(flushes.invpcid),
                 serialising: self.per_page(executed.serialising),
+                locked: Some(self.per_page(executed.locked)),
                 memory_accesses: self.per_page(executed.accesses),
                 rep_iterations: self.per_page(repeated.sum()),
             },

@@ -105,11 +105,8 @@ impl LiveError {
     pub(crate) fn system<E: Into<io::Error>>(
         operation: impl Into<String>,
     ) -> impl FnOnce(E) -> Self {
-        let operation = operation.into();
-        move |error| Self::System {
-            operation,
-            source: error.into(),
-        }
+        let failed = MachineError::system(operation);
+        move |error| failed(error).into()
     }
 
     pub(crate) fn environment(what: impl Into<String>, remedy: impl Into<String>) -> Self {

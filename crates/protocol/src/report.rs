@@ -363,6 +363,7 @@ pub struct Pin {
     pub ioctls: u64,
     /// Instructions of the first time.
     pub first_map: u64,
+    pub first_unmap: u64,
     /// Instructions of each time, after the first two.
     pub map: Vec<u64>,
     pub unmap: Vec<u64>,
@@ -383,7 +384,7 @@ impl Pin {
     #[must_use]
     pub fn in_units(mut self, tick: f64) -> Self {
         let costs = self.map.iter_mut().chain(&mut self.unmap);
-        for cost in costs.chain([&mut self.first_map]) {
+        for cost in costs.chain([&mut self.first_map, &mut self.first_unmap]) {
             *cost = scaled(*cost, tick);
         }
         self

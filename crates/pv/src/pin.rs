@@ -9,13 +9,19 @@ use pagetoll_units::Pages;
 
 use crate::rows::per;
 
-/// Operations on the memory; the first mapping pays once for the IOMMU's page tables.
-pub const OPERATIONS: [Operation; 3] = [Operation::Map, Operation::Unmap, Operation::FirstMap];
+/// Operations on the memory; the first mapping pays once for the IOMMU's page tables, the first unmapping for marking the pages
+/// dirty.
+pub const OPERATIONS: [Operation; 4] = [
+    Operation::Map,
+    Operation::Unmap,
+    Operation::FirstMap,
+    Operation::FirstUnmap,
+];
 
 /// Notes of every bill by this probe.
 pub const NOTES: [&str; 2] = [
     "memory is there and written before it is mapped: neither page faults nor zeroing are in the figures",
-    "map and unmap: the median of three, after two to warm up; first-map: the first",
+    "map and unmap: the median of three, after two to warm up; first-map and first-unmap: the first",
 ];
 
 /// Repetitions of mapping and unmapping each shape, after two to warm up. The median is billed: a timer interrupt more or
@@ -128,9 +134,9 @@ impl Reports {
         let pin = cell.pin(self)?;
         let before = self.pins.iter().take_while(|other| *other != pin);
         let steps = |pin: &Pin| 2 * (WARM_UPS + pin.map.len());
-        let unmaps = usize::from(operation == Operation::Unmap);
+        let unmaps = [Operation::Unmap, Operation::FirstUnmap].contains(&operation);
         let steps_before: usize = before.map(steps).sum();
-        Some(steps_before + 2 * median(pin, operation).index + unmaps)
+        Some(steps_before + 2 * median(pin, operation).index + usize::from(unmaps))
     }
 }
 
@@ -220,6 +226,8 @@ fn median(pin: &Pin, operation: Operation) -> Repeat {
         (WARM_UPS, pin.map.clone())
     } else if operation == Operation::Unmap {
         (WARM_UPS, pin.unmap.clone())
+    } else if operation == Operation::FirstUnmap {
+        (0, vec![pin.first_unmap])
     } else {
         (0, vec![pin.first_map])
     };
@@ -260,6 +268,7 @@ mod tests {
             pages: 512,
             ioctls: 1,
             first_map: 51_200,
+            first_unmap: 25_600,
             map: vec![10_240, 10_241, 99_999],
             unmap: vec![5120, 5120, 5120],
             runs: 1,
@@ -318,6 +327,7 @@ mod tests {
         assert_eq!(cost(Operation::Map), Some(10_241.0 / 512.0));
         assert_eq!(cost(Operation::Unmap), Some(10.0));
         assert_eq!(cost(Operation::FirstMap), Some(100.0));
+        assert_eq!(cost(Operation::FirstUnmap), Some(50.0));
     }
 
     #[test]

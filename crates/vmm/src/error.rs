@@ -31,9 +31,7 @@ pub enum Error {
 
 impl Error {
     /// Wraps the errno of a kernel interface.
-    pub(crate) fn system<E: Into<io::Error>>(
-        operation: impl Into<String>,
-    ) -> impl FnOnce(E) -> Self {
+    pub fn system<E: Into<io::Error>>(operation: impl Into<String>) -> impl FnOnce(E) -> Self {
         let operation = operation.into();
         move |error| Self::System {
             operation,

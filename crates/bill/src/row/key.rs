@@ -41,6 +41,8 @@ names! {
         Unmap,
         /// The first mapping, which pays for the IOMMU's page tables.
         FirstMap,
+        /// The first unmapping, of memory that was written before: it marks the pages dirty.
+        FirstUnmap,
         /// A missing page is touched by a guest, and the fault resolved.
         PageIn,
         /// The kernel's own selftest, run beside.

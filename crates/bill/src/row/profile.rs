@@ -69,6 +69,10 @@ pub struct Events {
     pub invpcid: f64,
     /// Instructions that serialise, those above among them: Intel SDM 3A 8.3.
     pub serialising: f64,
+    /// Instructions that lock what they access, on arm64 those that write it atomically; absent in bills of before they were
+    /// counted. Linux takes LOCK prefixes out of a kernel that has one CPU: those are counted as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locked: Option<f64>,
     /// Reads and writes of memory.
     pub memory_accesses: f64,
     /// Iterations of REP instructions after the first of each. A CPU does many at a time; QEMU counts each as an instruction.

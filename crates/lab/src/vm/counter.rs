@@ -60,6 +60,8 @@ pub(crate) enum Detail {
 pub(crate) struct Execution {
     pub(crate) flushes: Flushes,
     pub(crate) serialising: u64,
+    /// Instructions that lock what they access.
+    pub(crate) locked: u64,
     /// And interrupts.
     pub(crate) exceptions: u64,
     /// System calls and hypercalls.
@@ -247,6 +249,7 @@ fn step(words: &mut SplitAsciiWhitespace<'_>) -> Option<Execution> {
     Some(Execution {
         flushes,
         serialising: next(words)?,
+        locked: next(words)?,
         exceptions: next(words)?,
         traps: next(words)?,
         accesses: next(words)?,
@@ -269,7 +272,7 @@ mod tests {
 
     #[test]
     fn steps_are_read_with_their_stacks() {
-        let text = "step 1 0 0 0 0 0 0 0 0\nstep 6 4096 8192 1 2 3 4 5 6\nnode 0 ffff800000000010\nnode 1 20\n\
+        let text = "step 1 0 0 0 0 0 0 0 0 0\nstep 6 4096 8192 1 2 3 7 4 5 6\nnode 0 ffff800000000010\nnode 1 20\n\
                     code 0 ffff800000000000 7 0\ncode 2 30 11 9\n";
         let steps = parse(text).unwrap();
         let flushes = Flushes {
@@ -288,6 +291,7 @@ mod tests {
         let expected = Execution {
             flushes,
             serialising: 3,
+            locked: 7,
             exceptions: 4,
             traps: 5,
             accesses: 6,
@@ -301,14 +305,14 @@ mod tests {
     #[test]
     fn what_is_no_count_is_refused_by_its_line() {
         for bad in [
-            "step 1 2 3 4 5 6 7 8",
-            "step 1 2 3 4 5 6 7 8 9 10",
-            "step 70000 0 0 0 0 0 0 0 0",
-            "step 1 -1 0 0 0 0 0 0 0",
+            "step 1 2 3 4 5 6 7 8 9",
+            "step 1 2 3 4 5 6 7 8 9 10 11",
+            "step 70000 0 0 0 0 0 0 0 0 0",
+            "step 1 -1 0 0 0 0 0 0 0 0",
             "node 0 10",
-            "step 1 0 0 0 0 0 0 0 0\nnode 1 10",
-            "step 1 0 0 0 0 0 0 0 0\ncode 1 10 1 0",
-            "step 1 0 0 0 0 0 0 0 0\ncode 0 xyz 1 0",
+            "step 1 0 0 0 0 0 0 0 0 0\nnode 1 10",
+            "step 1 0 0 0 0 0 0 0 0 0\ncode 1 10 1 0",
+            "step 1 0 0 0 0 0 0 0 0 0\ncode 0 xyz 1 0",
             "other 1",
         ] {
             let error = parse(bad).unwrap_err();

@@ -14,7 +14,7 @@ const MOST: usize = 12;
 type Event = (&'static str, fn(&Events) -> f64);
 
 /// In the order in which they are shown; those that no row has are left out.
-const EVENTS: [Event; 9] = [
+const EVENTS: [Event; 10] = [
     ("exceptions", |events| events.exceptions),
     ("calls", |events| events.calls),
     ("CR3 writes", |events| events.cr3_writes),
@@ -22,6 +22,7 @@ const EVENTS: [Event; 9] = [
     ("INVLPG", |events| events.invlpg),
     ("INVPCID", |events| events.invpcid),
     ("serialising", |events| events.serialising),
+    ("locked", |events| events.locked.unwrap_or(0.0)),
     ("memory accesses", |events| events.memory_accesses),
     ("REP iterations", |events| events.rep_iterations),
 ];

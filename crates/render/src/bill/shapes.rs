@@ -157,7 +157,7 @@ fn tolls(rows: &[&Row], detail: Detail) -> Table {
     ]);
     let is_shown = |row: &&&Row| {
         let folio = row.key.folio.is_some_and(|folio| SHOWN.contains(&folio));
-        folio && row.key.operation != Operation::FirstMap
+        folio && ![Operation::FirstMap, Operation::FirstUnmap].contains(&row.key.operation)
     };
     // A single toll says no more than the cost.
     let itemised = rows.iter().filter(|row| row.tolls().len() > 1);
