@@ -23,9 +23,9 @@ pub(crate) fn bill_and_diff(bench: &Bench, arch: Arch) -> Result<(), Failed> {
     command.args(["--output", &path]);
     must_succeed(command)?;
     let bill: Bill = serde_json::from_slice(&fs::read(&file)?)?;
-    ensure(bill.rows.len() == 6, format!("{} rows", bill.rows.len()))?;
+    ensure(bill.rows.len() == 8, format!("{} rows", bill.rows.len()))?;
     ensure(
-        bill.checks_with(Verdict::Pass).count() == 18,
+        bill.checks_with(Verdict::Pass).count() == 24,
         "a check did not pass",
     )?;
     let layout = bill.rows[0].layout.ok_or("no layout")?;
@@ -58,7 +58,7 @@ fn regresses(bench: &Bench, mut bill: Bill) -> Result<(), Failed> {
         format!("{:?}", output.status),
     )?;
     ensure(
-        stdout.contains("2 regressed, 0 improved, 4 same, 0 undecided")
+        stdout.contains("2 regressed, 0 improved, 6 same, 0 undecided")
             && stdout.contains("+40.0 %"),
         stdout,
     )
