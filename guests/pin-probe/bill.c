@@ -227,8 +227,8 @@ void step_bill(const struct bill *bill)
 		return;
 	work = begin(bill);
 	/*
-	 * The first pays for the IOMMU's page tables, and for marking the pages as written when they are unmapped; the second for
-	 * making them active (FOLL_TOUCH).
+	 * The first pays for the IOMMU's page tables and for marking the folios dirty, the second for making them active
+	 * (FOLL_TOUCH).
 	 */
 	first = map_and_unmap(&work);
 	map_and_unmap(&work);
@@ -240,9 +240,9 @@ void step_bill(const struct bill *bill)
 	}
 	layout = memory_layout(&work.memory);
 	checked = check(&work);
-	report_begin("{\"kind\":\"pin\",\"interface\":\"%s\",\"shape\":\"%s\",\"pages\":%lu,\"ioctls\":%lu,\"first_map\":%lu,\"first_unmap\":%lu",
-		     interface_name(bill->interface), bill->shape, bill->pages, work.size / window_of(&work), first.map,
-		     first.unmap);
+	report_begin("{\"kind\":\"pin\",\"interface\":\"%s\",\"shape\":\"%s\",\"pages\":%lu,\"ioctls\":%lu",
+		     interface_name(bill->interface), bill->shape, bill->pages, work.size / window_of(&work));
+	report_more(",\"first_map\":%lu,\"first_unmap\":%lu", first.map, first.unmap);
 	report_list("map", maps, bill->repeats);
 	report_list("unmap", unmaps, bill->repeats);
 	report_more(",\"runs\":%lu,\"folios\":%lu,\"largest\":%lu,\"locked\":%lu,\"left\":%lu,\"tried\":%lu,\"misplaced\":%lu}",

@@ -139,7 +139,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Starts a command that no signal is ignored for, as shells do for what runs in their background.
+    /// Starts a command with the default action of every signal: a shell ignores SIGINT in its background jobs.
     fn start(&self, arguments: &str) -> Child {
         let mut command = Command::new("env");
         command

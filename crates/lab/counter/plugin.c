@@ -6,7 +6,7 @@
 
 __attribute__((visibility("default"))) int qemu_plugin_version = INTERFACE;
 
-#if INTERFACE < 3
+#if INTERFACE == 1
 
 extern const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 extern void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn, int operation, void *sum,

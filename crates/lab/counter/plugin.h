@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * QEMU's interface for plugins: what this one needs of include/qemu/qemu-plugin.h, declared here because distributions do not
- * ship the header. INTERFACE is its version: 1 is that of QEMU 6.0 and later, 2 of 9.0, 3 of 9.1 and later.
+ * ship the header. INTERFACE is its version: 1, tried on QEMU 7.2, or 3, tried on 10.0.
  */
 #ifndef PAGETOLL_PLUGIN_H
 #define PAGETOLL_PLUGIN_H

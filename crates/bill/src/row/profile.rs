@@ -69,8 +69,8 @@ pub struct Events {
     pub invpcid: f64,
     /// Instructions that serialise, those above among them: Intel SDM 3A 8.3.
     pub serialising: f64,
-    /// Instructions that lock what they access, on arm64 those that write it atomically; absent in bills of before they were
-    /// counted. Linux takes LOCK prefixes out of a kernel that has one CPU: those are counted as well.
+    /// Instructions that lock what they access, on arm64 those that write it atomically; absent in bills that were made before
+    /// this was counted. Linux replaces LOCK prefixes by DS in a kernel that runs on one CPU: these count too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked: Option<f64>,
     /// Reads and writes of memory.

@@ -375,14 +375,15 @@ fn a_host_that_timed_itself_has_a_table_in_nanoseconds() {
     );
 }
 
-/// Pages and their text are those of other tests: a run takes a minute.
 #[test]
-fn published_figures_are_compared() {
-    let text = stdout(&["validate", "--format", "json"]);
-    for key in ["foreign-map-unmap.ratio", "ptwr.xchg"] {
-        assert!(text.contains(key), "{key}: {text}");
-    }
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+fn published_figures_are_compared_whatever_the_format() {
+    let table = stdout(&["validate"]);
+    assert!(
+        table.contains("foreign-map-unmap.ratio") && table.contains("ptwr.xchg"),
+        "{table}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(&["validate", "--format", "json"])).unwrap();
     let first = &json[0];
     assert!(
         first["interval"]["low"].as_f64().unwrap() < first["interval"]["high"].as_f64().unwrap()
