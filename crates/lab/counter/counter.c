@@ -4,8 +4,9 @@
  * (MARK_NOP in guests/lib/marks.h). It changes no count of QEMU's.
  *
  * For each step of the order it appends to the file out=PATH a line "step" with the step's number and counts of events, in
- * the order of enum event, then exceptions, traps, and accesses of memory; with stacks=on the stacks follow (stack.h), and
- * without it the last three are 0. With check=on it ends QEMU at once with status 0: then this QEMU takes it.
+ * the order of enum event, then exceptions, traps, accesses of memory, and marks that began; with stacks=on the stacks follow
+ * (stack.h), and without it exceptions, traps and accesses are 0. Until the first step nothing but its mark is looked for, so
+ * that a boot takes no longer. With check=on it ends QEMU at once with status 0: then this QEMU takes it.
  *
  * One vCPU only: nothing is locked.
  */
@@ -30,6 +31,7 @@ static const struct counts *all;
 static struct counts at_begin;
 /* Of this step. */
 static struct counts inside;
+static uint64_t begins;
 static bool counting;
 static bool with_stacks;
 static unsigned int step;
@@ -38,6 +40,7 @@ static FILE *out;
 static void on_begin(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
+	begins++;
 	counting = true;
 	at_begin = *all;
 	if (with_stacks)
@@ -65,7 +68,8 @@ static void write_step(void)
 	fprintf(out, "step %u", step);
 	for (int event = 0; event < EVENTS; event++)
 		fprintf(out, " %" PRIu64, inside.events[event]);
-	fprintf(out, " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", entries.exceptions, entries.traps, inside.accesses);
+	fprintf(out, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", entries.exceptions, entries.traps, inside.accesses,
+		begins);
 	stack_write(out);
 	/* What is not there is missed by the reader. */
 	if (fflush(out))
@@ -79,6 +83,7 @@ static void on_step(unsigned int vcpu, void *data)
 	if (step)
 		write_step();
 	inside = (struct counts){ 0 };
+	begins = 0;
 	step++;
 }
 
@@ -102,6 +107,24 @@ static void on_block(unsigned int vcpu, void *data)
 	(void)vcpu;
 	if (counting)
 		stack_enter(data, all->instructions);
+}
+
+static void on_switch_out(unsigned int vcpu, uint32_t access, uint64_t address, void *data)
+{
+	(void)vcpu;
+	(void)access;
+	(void)data;
+	if (counting)
+		stack_switch_out(address);
+}
+
+static void on_switch_in(unsigned int vcpu, uint32_t access, uint64_t address, void *data)
+{
+	(void)vcpu;
+	(void)access;
+	(void)data;
+	if (counting)
+		stack_switch_in(address, all->instructions);
 }
 
 /* Of the processor that is emulated. */
@@ -143,6 +166,9 @@ static void count_instruction(struct qemu_plugin_insn *insn, struct block *block
 	if (block) {
 		sum_executions(insn, offsetof(struct counts, instructions));
 		sum_accesses(insn, offsetof(struct counts, accesses));
+		if (found.task_switch)
+			qemu_plugin_register_vcpu_mem_cb(insn, found.task_switch == SWITCH_IN ? on_switch_in : on_switch_out,
+							 NO_REGISTERS, READS_AND_WRITES, NULL);
 	}
 	if (mark)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, mark, NO_REGISTERS, block);
@@ -161,6 +187,37 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, NO_REGISTERS, block);
 }
 
+static qemu_plugin_id_t plugin;
+static bool awake;
+
+/* QEMU has forgotten all that it had translated. */
+static void on_reset(qemu_plugin_id_t id)
+{
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+}
+
+static void on_first_step(unsigned int vcpu, void *data)
+{
+	if (awake)
+		return;
+	awake = true;
+	on_step(vcpu, data);
+	qemu_plugin_reset(plugin, on_reset);
+}
+
+static void on_translation_asleep(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	size_t count = qemu_plugin_tb_n_insns(tb);
+
+	(void)id;
+	for (size_t i = 0; i < count; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+
+		if (read_instruction(insn).mark == MARK_STEP)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_first_step, NO_REGISTERS, NULL);
+	}
+}
+
 __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const struct info *info, int argc,
 								char **argv)
 {
@@ -177,7 +234,8 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 	out = fd < 0 ? NULL : fdopen(fd, "a");
 	if (!out)
 		return -1;
+	plugin = id;
 	sums_begin(sizeof(struct counts));
-	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation_asleep);
 	return 0;
 }

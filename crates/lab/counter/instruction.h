@@ -27,6 +27,9 @@ enum flow {
 /* As in guests/lib/marks.h. */
 enum mark { NO_MARK, MARK_BEGIN = 0x50540000, MARK_END = 0x50550000, MARK_STEP = 0x50560000 };
 
+/* Of a kernel's switch between tasks: their stack pointer is stored, or loaded, in memory that is the task's own. */
+enum task_switch { NO_SWITCH, SWITCH_OUT, SWITCH_IN };
+
 struct instruction {
 	enum mark mark;
 	/* A set of 1 << event. */
@@ -36,6 +39,7 @@ struct instruction {
 	uint64_t target;
 	/* A string instruction with a REP prefix, which QEMU counts once for each iteration. */
 	bool repeats;
+	enum task_switch task_switch;
 };
 
 /* Bytes (Intel SDM 2, 2.3.11). */

@@ -28,11 +28,16 @@ struct info {
 #define READS_AND_WRITES 3
 
 typedef void (*translated)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
+typedef void (*reset)(qemu_plugin_id_t id);
 typedef void (*executed)(unsigned int vcpu, void *data);
+typedef void (*accessed)(unsigned int vcpu, uint32_t access, uint64_t address, void *data);
 
 extern void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, translated cb);
+/* Forgets all translations and callbacks, then calls `cb`. */
+extern void qemu_plugin_reset(qemu_plugin_id_t id, reset cb);
 extern void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, executed cb, int flags, void *data);
 extern void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, executed cb, int flags, void *data);
+extern void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, accessed cb, int flags, int accesses, void *data);
 extern size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 extern struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
 extern size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);

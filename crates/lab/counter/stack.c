@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include "map.h"
 #include "stack.h"
@@ -8,6 +9,12 @@
 #define ROOT 0u
 /* A deeper stack begins anew. */
 #define DEPTH 256u
+
+/* User space is below. */
+#define KERNELS (1ull << 63)
+/* Xen's part of the address space: xen/arch/x86/include/asm/config.h, HYPERVISOR_VIRT_START to _END. */
+#define HYPERVISOR_FIRST 0xffff800000000000u
+#define HYPERVISOR_END 0xffff880000000000u
 
 struct frame {
 	/* The stack that it was called on. */
@@ -25,13 +32,27 @@ struct count {
 	uint64_t repeated;
 };
 
-static struct frame frames[DEPTH];
-static unsigned int depth;
-static uint32_t node;
+struct task {
+	struct frame frames[DEPTH];
+	unsigned int depth;
+	uint32_t node;
+};
+
+static struct task *task;
+/* By the address that their stack pointers are stored at. */
+static struct map tasks;
+static struct task **known;
+static uint32_t known_size;
+/* The task has not returned from the switch to it yet, and had this depth then. */
+static bool switched;
+static unsigned int switched_depth;
+
 static struct block *current;
 /* It was entered in its middle, by the mark. */
 static bool begun_inside;
 static uint64_t charged;
+/* Of the current block: what another task has executed of it. */
+static uint32_t executed_before;
 static struct entries entries;
 
 /* By the caller's node and the site; numbered from 0 on, nodes from 1 on. */
@@ -51,9 +72,47 @@ struct block *block_new(uint32_t count)
 	return block;
 }
 
+static struct task *task_new(void)
+{
+	struct task *new = grown(NULL, 1, sizeof(*new));
+
+	new->depth = 0;
+	new->node = ROOT;
+	return new;
+}
+
+/* Where the task of an address is; a null pointer of one that is not known yet. */
+static struct task **task_at(uint64_t address)
+{
+	uint32_t before = tasks.count, number = map_number(&tasks, address, 0);
+
+	if (number >= known_size) {
+		known_size = known_size ? 2 * known_size : 64;
+		known = grown(known, known_size, sizeof(struct task *));
+	}
+	if (number == before)
+		known[number] = NULL;
+	return &known[number];
+}
+
+static void forget_tasks(void)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < tasks.count; i++) {
+		found |= known[i] == task;
+		free(known[i]);
+	}
+	if (!found)
+		free(task);
+	map_clear(&tasks);
+	task = task_new();
+	switched = false;
+}
+
 static uint32_t find_cell(uint64_t address)
 {
-	uint32_t before = cells.count, cell = map_number(&cells, node, address);
+	uint32_t before = cells.count, cell = map_number(&cells, task->node, address);
 
 	if (cell >= counts_size) {
 		counts_size = counts_size ? 2 * counts_size : 1024;
@@ -66,8 +125,8 @@ static uint32_t find_cell(uint64_t address)
 
 static struct count *count_of(struct block *block)
 {
-	if (block->node != node || block->clears != clears) {
-		block->node = node;
+	if (block->node != task->node || block->clears != clears) {
+		block->node = task->node;
 		block->clears = clears;
 		block->cell = find_cell(block->addresses[0]);
 	}
@@ -76,21 +135,21 @@ static struct count *count_of(struct block *block)
 
 static void push(bool is_call, uint64_t site, struct frame frame)
 {
-	if (depth == DEPTH) {
-		depth = 0;
-		node = ROOT;
+	if (task->depth == DEPTH) {
+		task->depth = 0;
+		task->node = ROOT;
 	}
 	frame.is_call = is_call;
-	frame.below = node;
-	frames[depth++] = frame;
-	node = map_number(&nodes, node, site) + 1;
+	frame.below = task->node;
+	task->frames[task->depth++] = frame;
+	task->node = map_number(&nodes, task->node, site) + 1;
 }
 
 /* Goes back to what called the frame `to`. */
 static void pop(unsigned int to)
 {
-	depth = to;
-	node = frames[to].below;
+	task->depth = to;
+	task->node = task->frames[to].below;
 }
 
 static bool returns_to(const struct frame *frame, uint64_t address)
@@ -98,47 +157,76 @@ static bool returns_to(const struct frame *frame, uint64_t address)
 	return (address >= frame->first && address <= frame->last) || address == frame->target;
 }
 
-/* A return to elsewhere is a jump with its target on the stack, as a retpoline's, or goes on with another task. */
-static void return_from_call(uint64_t address)
+static void empty_stack(void)
 {
-	unsigned int i = depth;
+	task->depth = 0;
+	task->node = ROOT;
+}
 
-	while (i && frames[i - 1].is_call)
-		if (returns_to(&frames[--i], address)) {
+/* Goes back to what called, or to what was interrupted, where a frame of that kind returns to this address. */
+static bool return_to(bool from_call, uint64_t address)
+{
+	for (unsigned int i = task->depth; i--;)
+		if (task->frames[i].is_call == from_call && returns_to(&task->frames[i], address)) {
 			pop(i);
-			return;
+			return true;
 		}
+	return false;
 }
 
 /*
- * A hypervisor that does not go back to where it was entered from goes on to a handler of its guest's: that takes its place
- * on the stack, until execution goes back there.
+ * A return to elsewhere is a jump with its target on the stack, as a retpoline's; or it was interrupted before anything was
+ * executed there, by a handler that goes there; or it is the first of a new task, which may be where one was that has ended.
+ */
+static void return_from_call(uint64_t address)
+{
+	if (return_to(true, address)) {
+		switched &= task->depth >= switched_depth;
+	} else if (switched && task->depth == switched_depth) {
+		empty_stack();
+		switched = false;
+	}
+}
+
+static bool is_hypervisors(uint64_t address)
+{
+	return address >= HYPERVISOR_FIRST && address < HYPERVISOR_END;
+}
+
+/*
+ * Where a handler was entered after a jump or a return, which no frame tells, it goes on where that went. A hypervisor that
+ * does not go back to where it was entered from goes on to a handler of its guest's: that takes its place on the stack, until
+ * execution goes back there. User space is entered elsewhere by a new program, or for a signal.
  */
 static void return_from_trap(uint64_t address)
 {
-	unsigned int trap;
-
-	for (unsigned int i = depth; i--;)
-		if (!frames[i].is_call && returns_to(&frames[i], address)) {
-			pop(i);
-			return;
-		}
-	for (trap = depth; trap && frames[trap - 1].is_call; trap--)
-		;
-	if (trap && trap < depth) {
-		node = frames[trap].below;
-		depth = trap;
+	if (return_to(false, address) || return_to(true, address))
+		return;
+	if (address < KERNELS) {
+		empty_stack();
+		return;
 	}
+	while (task->depth && task->frames[task->depth - 1].is_call &&
+	       is_hypervisors(task->frames[task->depth - 1].target))
+		pop(task->depth - 1);
+}
+
+/* What has been executed since it was charged last. */
+static uint64_t charge_rest(uint64_t instructions)
+{
+	uint64_t executed = instructions - charged;
+
+	charged = instructions;
+	count_of(current)->instructions += executed;
+	return executed;
 }
 
 /* How many of the current block's instructions have been executed. */
 static uint32_t charge(uint64_t instructions)
 {
-	struct count *count = count_of(current);
-	uint64_t executed = instructions - charged;
+	uint64_t executed = charge_rest(instructions) + executed_before;
 
-	charged = instructions;
-	count->instructions += executed;
+	executed_before = 0;
 	return begun_inside || executed > current->count ? current->count : executed;
 }
 
@@ -212,8 +300,8 @@ static void go(const struct block *next, uint32_t executed)
 
 void stack_begin(struct block *block, uint64_t instructions)
 {
-	depth = 0;
-	node = ROOT;
+	forget_tasks();
+	executed_before = 0;
 	current = block;
 	begun_inside = true;
 	charged = instructions;
@@ -229,6 +317,27 @@ void stack_enter(struct block *next, uint64_t instructions)
 void stack_end(uint64_t instructions)
 {
 	charge(instructions);
+}
+
+void stack_switch_out(uint64_t address)
+{
+	struct task **at = task_at(address);
+
+	if (*at != task)
+		free(*at);
+	*at = task;
+}
+
+void stack_switch_in(uint64_t address, uint64_t instructions)
+{
+	struct task **at = task_at(address);
+
+	executed_before += charge_rest(instructions);
+	if (!*at)
+		*at = task_new();
+	task = *at;
+	switched = true;
+	switched_depth = task->depth;
 }
 
 struct entries stack_entries(void)

@@ -3,6 +3,9 @@
  * Who called what is executed: a stack of the calls, traps and exceptions since a mark, kept from what was executed last and
  * what is executed next, and the instructions that each stack has executed.
  *
+ * Each task of a kernel has a stack of its own, where its switches are known (enum task_switch); a task that is new, or that
+ * was there before the mark, begins with an empty one.
+ *
  * A stack is known by the addresses of its calls, not by names: what is not known yet when it runs, the symbols of a guest's
  * modules, need not be known here.
  */
@@ -37,6 +40,9 @@ void stack_begin(struct block *block, uint64_t instructions);
 /* Code of `next` is about to be executed. */
 void stack_enter(struct block *next, uint64_t instructions);
 void stack_end(uint64_t instructions);
+/* The stack pointer of a task was stored here, or that of the next was loaded from here. */
+void stack_switch_out(uint64_t address);
+void stack_switch_in(uint64_t address, uint64_t instructions);
 
 /* Exceptions and interrupts; system calls, hypercalls and INTs: since the last call of stack_write(). */
 struct entries {

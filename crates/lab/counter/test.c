@@ -68,6 +68,16 @@ static void test_locked(void)
 	assert(of_arm64(0x889ffc62).events == 0); /* stlr w2, [x3] */
 }
 
+static void test_task_switches(void)
+{
+	const char out[] = "\x48\x89\xa7\x18\x1b\x00\x00", in[] = "\x48\x8b\xa6\x18\x1b\x00\x00";
+
+	assert(OF(out).task_switch == SWITCH_OUT); /* mov %rsp,0x1b18(%rdi) */
+	assert(OF(in).task_switch == SWITCH_IN); /* mov 0x1b18(%rsi),%rsp */
+	assert(instruction_of_x86_64((const uint8_t *)in, sizeof(in) - 1, 0x400000).task_switch == NO_SWITCH);
+	assert(OF("\x48\x89\xe5").task_switch == NO_SWITCH); /* mov %rsp,%rbp */
+}
+
 static void test_flow(void)
 {
 	struct instruction call = OF("\xe8\x00\x01\x00\x00"), back = OF("\xeb\xfe");
@@ -172,17 +182,52 @@ static void test_a_return_to_elsewhere_is_a_jump(void)
 	EXPECT(blocks, NONE, 0, "node 0 12\ncode 0 10 3 0\ncode 1 80 2 0\ncode 1 40 1 0\ncode 0 13 1 0\n");
 }
 
+/* In a hypervisor, and in a kernel. */
+#define XEN 0xffff82d040000000u
+#define KERNEL 0xffffffff82000000u
+
 /* The faulting one is not retired; a hypervisor's handler hands it to the kernel's, on the same stack. */
 static void test_a_fault_that_is_handed_on(void)
 {
 	struct block *blocks[] = { block(0xf, 1, ONWARD, 0),
-				   block(0x10, 4, ONWARD, 0),	    block(0x100, 2, CALL, 0x200),
-				   block(0x200, 1, TRAP_RETURN, 0), block(0x300, 5, TRAP, 0),
-				   block(0x110, 1, TRAP_RETURN, 0), block(0x11, 3, ONWARD, 0) };
+				   block(0x10, 4, ONWARD, 0),		  block(XEN, 2, CALL, XEN + 0x200),
+				   block(XEN + 0x200, 1, TRAP_RETURN, 0), block(KERNEL, 5, TRAP, 0),
+				   block(XEN + 0x110, 1, TRAP_RETURN, 0), block(0x11, 3, ONWARD, 0) };
 
 	EXPECT(blocks, 1, 2,
-	       "node 0 11\nnode 1 101\nnode 1 304\n"
-	       "code 0 f 1 0\ncode 0 10 1 0\ncode 1 100 2 0\ncode 2 200 1 0\ncode 1 300 5 0\ncode 3 110 1 0\ncode 0 11 3 0\n");
+	       "node 0 11\nnode 1 ffff82d040000001\nnode 1 ffffffff82000004\n"
+	       "code 0 f 1 0\ncode 0 10 1 0\ncode 1 ffff82d040000000 2 0\ncode 2 ffff82d040000200 1 0\n"
+	       "code 1 ffffffff82000000 5 0\ncode 3 ffff82d040000110 1 0\ncode 0 11 3 0\n");
+}
+
+/* An interrupt between a return and what it returns to: the frame of the call is gone once the handler goes there. */
+static void test_an_interrupted_return(void)
+{
+	struct block *blocks[] = { block(KERNEL, 3, CALL, KERNEL + 0x80), block(KERNEL + 0x80, 2, RET, 0),
+				   block(KERNEL + 0x400, 1, TRAP_RETURN, 0), block(KERNEL + 3, 4, ONWARD, 0) };
+
+	EXPECT(blocks, NONE, 0,
+	       "node 0 ffffffff82000002\ncode 0 ffffffff82000000 3 0\ncode 1 ffffffff82000080 2 0\n"
+	       "code 1 ffffffff82000400 1 0\ncode 0 ffffffff82000003 4 0\n");
+}
+
+/* One between an indirect jump and its target leaves the stack as it is. */
+static void test_an_interrupted_jump(void)
+{
+	struct block *blocks[] = { block(KERNEL, 3, CALL, KERNEL + 0x80), block(KERNEL + 0x80, 2, JUMP, 0),
+				   block(KERNEL + 0x400, 1, TRAP_RETURN, 0), block(KERNEL + 0x90, 4, ONWARD, 0) };
+
+	EXPECT(blocks, NONE, 0,
+	       "node 0 ffffffff82000002\ncode 0 ffffffff82000000 3 0\ncode 1 ffffffff82000080 2 0\n"
+	       "code 1 ffffffff82000400 1 0\ncode 1 ffffffff82000090 4 0\n");
+}
+
+/* Its stack is empty, whatever the system call was that began it. */
+static void test_a_new_program(void)
+{
+	struct block *blocks[] = { block(0x10, 1, TRAP, 0), block(KERNEL, 1, TRAP_RETURN, 0), block(0x500, 1, ONWARD, 0) };
+
+	EXPECT(blocks, NONE, 0, "node 0 10\ncode 0 10 1 0\ncode 1 ffffffff82000000 1 0\ncode 0 500 1 0\n");
 }
 
 /* What the first executes of its block is no fault, however little it is. */
@@ -211,18 +256,102 @@ static void test_a_block_that_ends_early_goes_on(void)
 	EXPECT(blocks, 1, 2, "code 0 f 1 0\ncode 0 10 2 0\ncode 0 12 1 0\n");
 }
 
+#define ONE 0x1000u
+#define OTHER 0x2000u
+
+static struct {
+	uint64_t instructions;
+	struct block *blocks[16];
+	size_t count;
+} went;
+
+/* Executes so many instructions of a block. */
+static void go(struct block *block, uint32_t executed)
+{
+	if (went.count)
+		stack_enter(block, went.instructions);
+	else
+		stack_begin(block, went.instructions);
+	went.instructions += executed;
+	went.blocks[went.count++] = block;
+}
+
+static void finish(const char *expected)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	stack_end(went.instructions);
+	stack_write(out);
+	fclose(out);
+	if (strcmp(text, expected)) {
+		fprintf(stderr, "expected\n%sfound\n%s", expected, text);
+		exit(1);
+	}
+	free(text);
+	while (went.count)
+		free(went.blocks[--went.count]);
+}
+
+/* In the middle of the current block, of which as many instructions are still to be executed. */
+static void switch_tasks(uint64_t out, uint64_t in, uint32_t rest)
+{
+	stack_switch_out(out);
+	stack_switch_in(in, went.instructions);
+	went.instructions += rest;
+}
+
+/* It calls the function at 0x80 from 0x12, which switches and returns to 0x13. */
+static void test_each_task_has_its_stack(void)
+{
+	go(block(0x10, 3, CALL, 0x80), 3);
+	go(block(0x80, 4, RET, 0), 2);
+	/* New: its first return matches nothing. */
+	switch_tasks(ONE, OTHER, 2);
+	go(block(0x40, 5, CALL, 0x80), 5);
+	go(block(0x80, 4, RET, 0), 2);
+	switch_tasks(OTHER, ONE, 2);
+	go(block(0x13, 7, CALL, 0x80), 7);
+	go(block(0x80, 4, RET, 0), 2);
+	switch_tasks(ONE, OTHER, 2);
+	go(block(0x45, 1, ONWARD, 0), 1);
+	finish("node 0 12\nnode 0 44\nnode 0 19\n"
+	       "code 0 10 3 0\ncode 1 80 4 0\ncode 0 80 2 0\ncode 0 40 5 0\ncode 2 80 4 0\ncode 0 13 7 0\ncode 3 80 2 0\ncode 0 45 1 0\n");
+}
+
+/* A new task where one was that has ended begins with an empty stack. */
+static void test_a_task_in_the_place_of_another_is_new(void)
+{
+	go(block(0x10, 3, CALL, 0x80), 3);
+	go(block(0x80, 4, RET, 0), 2);
+	switch_tasks(ONE, OTHER, 2);
+	go(block(0x40, 5, CALL, 0x80), 5);
+	go(block(0x80, 4, RET, 0), 2);
+	switch_tasks(OTHER, ONE, 2);
+	go(block(0x60, 6, ONWARD, 0), 6);
+	finish("node 0 12\nnode 0 44\n"
+	       "code 0 10 3 0\ncode 1 80 4 0\ncode 0 80 2 0\ncode 0 40 5 0\ncode 2 80 2 0\ncode 0 60 6 0\n");
+}
+
 int main(void)
 {
 	test_events();
 	test_locked();
 	test_flow();
+	test_task_switches();
 	test_marks_and_repeats();
 	test_arm64();
 	test_a_call_and_its_return();
 	test_a_return_to_elsewhere_is_a_jump();
 	test_a_fault_that_is_handed_on();
+	test_an_interrupted_return();
+	test_an_interrupted_jump();
+	test_a_new_program();
 	test_a_mark_in_the_middle_of_a_block();
 	test_iterations_are_counted_apart();
 	test_a_block_that_ends_early_goes_on();
+	test_each_task_has_its_stack();
+	test_a_task_in_the_place_of_another_is_new();
 	return 0;
 }

@@ -49,6 +49,19 @@ static enum mark mark_of(const uint8_t *code, size_t size)
 	return mark_numbered(mark);
 }
 
+/* Where Linux lies: Documentation/arch/x86/x86_64/mm.rst. */
+#define KERNEL_TEXT 0xffffffff80000000u
+
+/* __switch_to_asm() in arch/x86/entry/entry_64.S: mov %rsp,TASK_threadsp(%rdi); mov TASK_threadsp(%rsi),%rsp. */
+static enum task_switch task_switch_of(const uint8_t *code, size_t size, uint64_t address)
+{
+	if (size != 7 || address < KERNEL_TEXT || code[0] != 0x48)
+		return NO_SWITCH;
+	if (code[1] == 0x89 && code[2] == 0xa7)
+		return SWITCH_OUT;
+	return code[1] == 0x8b && code[2] == 0xa6 ? SWITCH_IN : NO_SWITCH;
+}
+
 static unsigned int reg_of(uint8_t modrm)
 {
 	return modrm >> 3 & 7;
@@ -221,7 +234,7 @@ static enum flow flow_of(const struct opcode *op, size_t *displaced)
 struct instruction instruction_of_x86_64(const uint8_t *code, size_t size, uint64_t address)
 {
 	struct opcode op = without_prefixes(code, size);
-	struct instruction insn = { .mark = mark_of(code, size) };
+	struct instruction insn = { .mark = mark_of(code, size), .task_switch = task_switch_of(code, size, address) };
 	size_t displaced;
 
 	if (!op.size)

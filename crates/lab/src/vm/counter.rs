@@ -68,6 +68,8 @@ pub(crate) struct Execution {
     pub(crate) traps: u64,
     /// Reads and writes of memory.
     pub(crate) accesses: u64,
+    /// Marks that began.
+    pub(crate) begins: u64,
     /// Stacks of calls; the first, of which there is no entry, is the one at the mark.
     pub(crate) callers: Vec<Caller>,
     pub(crate) code: Vec<Code>,
@@ -253,6 +255,7 @@ fn step(words: &mut SplitAsciiWhitespace<'_>) -> Option<Execution> {
         exceptions: next(words)?,
         traps: next(words)?,
         accesses: next(words)?,
+        begins: next(words)?,
         ..Execution::default()
     })
 }
@@ -272,7 +275,7 @@ mod tests {
 
     #[test]
     fn steps_are_read_with_their_stacks() {
-        let text = "step 1 0 0 0 0 0 0 0 0 0\nstep 6 4096 8192 1 2 3 7 4 5 6\nnode 0 ffff800000000010\nnode 1 20\n\
+        let text = "step 1 0 0 0 0 0 0 0 0 0 0\nstep 6 4096 8192 1 2 3 7 4 5 6 8\nnode 0 ffff800000000010\nnode 1 20\n\
                     code 0 ffff800000000000 7 0\ncode 2 30 11 9\n";
         let steps = parse(text).unwrap();
         let flushes = Flushes {
@@ -295,6 +298,7 @@ mod tests {
             exceptions: 4,
             traps: 5,
             accesses: 6,
+            begins: 8,
             callers: vec![caller(0, 0xffff_8000_0000_0010), caller(1, 0x20)],
             code: vec![code(0, 0xffff_8000_0000_0000, 7, 0), code(2, 0x30, 11, 9)],
         };
@@ -305,14 +309,14 @@ mod tests {
     #[test]
     fn what_is_no_count_is_refused_by_its_line() {
         for bad in [
-            "step 1 2 3 4 5 6 7 8 9",
-            "step 1 2 3 4 5 6 7 8 9 10 11",
-            "step 70000 0 0 0 0 0 0 0 0 0",
-            "step 1 -1 0 0 0 0 0 0 0 0",
+            "step 1 2 3 4 5 6 7 8 9 10",
+            "step 1 2 3 4 5 6 7 8 9 10 11 12",
+            "step 70000 0 0 0 0 0 0 0 0 0 0",
+            "step 1 -1 0 0 0 0 0 0 0 0 0",
             "node 0 10",
-            "step 1 0 0 0 0 0 0 0 0 0\nnode 1 10",
-            "step 1 0 0 0 0 0 0 0 0 0\ncode 1 10 1 0",
-            "step 1 0 0 0 0 0 0 0 0 0\ncode 0 xyz 1 0",
+            "step 1 0 0 0 0 0 0 0 0 0 0\nnode 1 10",
+            "step 1 0 0 0 0 0 0 0 0 0 0\ncode 1 10 1 0",
+            "step 1 0 0 0 0 0 0 0 0 0 0\ncode 0 xyz 1 0",
             "other 1",
         ] {
             let error = parse(bad).unwrap_err();
