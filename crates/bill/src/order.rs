@@ -92,6 +92,10 @@ pub struct Order<M = Mechanism> {
     pub mechanisms: Vec<M>,
     /// Independent repetitions.
     pub runs: u32,
+    /// The program that was counted, and its arguments, with `{n}` where the number of operations stood; absent on routes
+    /// without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub program: Vec<String>,
 }
 
 impl Order {
@@ -185,6 +189,7 @@ impl OrderForm {
             batches: self.batches,
             mechanisms: named.collect::<Result<_, _>>()?,
             runs: self.runs,
+            program: self.program,
         })
     }
 }

@@ -30,6 +30,7 @@ pub(crate) fn draft() -> Draft {
             batches: vec![1],
             mechanisms: vec![Unmap::Emulate.into()],
             runs: 1,
+            program: Vec::new(),
         },
         rows: vec![clear(Unmap::Emulate, 100.0)],
         notes: vec![],

@@ -43,6 +43,10 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
             parent::end_with_it();
             bill::run(&args, verbosity)
         }
+        Command::Count(args) => {
+            parent::end_with_it();
+            bill::run(&args.0, verbosity)
+        }
         Command::Report(args) => report::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Bisect(args) => bisect::run(&args, verbosity),

@@ -228,6 +228,19 @@ impl KernelImage {
         elf.file("")
     }
 
+    /// The form that QEMU starts soonest: uncompressed, where it has the entry of PVH guests (`CONFIG_PVH`); else the image.
+    ///
+    /// # Errors
+    /// As [`KernelImage::vmlinux`].
+    pub fn soonest(&self, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+        let vmlinux = self.vmlinux(cache, stop)?;
+        let bytes = fs::read(&vmlinux).map_err(Error::io("read", &vmlinux))?;
+        Ok(match vmlinux::has_pvh_entry(&bytes) {
+            true => vmlinux,
+            false => self.image.clone(),
+        })
+    }
+
     /// Finds a module of Xen's drivers, such as `xen-privcmd`, among the kernel's modules, or in the build folder that its
     /// headers are.
     ///

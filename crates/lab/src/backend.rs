@@ -10,7 +10,7 @@ use crate::dom0;
 use crate::error::LabError;
 use crate::kernels::Builder;
 use crate::request::{KernelRequest, Request};
-use crate::routes::{Harness, demand, pin};
+use crate::routes::{Harness, count, demand, pin};
 use crate::vm::confine::Confinement;
 
 const NO_PV: &str =
@@ -48,8 +48,12 @@ impl Backend for Lab {
     }
 
     fn support_on(&self, route: Route, arch: Arch) -> Support {
-        if arch == Arch::Arm64 && matches!(Harness::new(route), Harness::Dom0(_)) {
-            return Support::No(NO_PV.to_owned());
+        match Harness::new(route) {
+            Harness::Dom0(_) if arch == Arch::Arm64 => return Support::No(NO_PV.to_owned()),
+            Harness::Count if arch == Arch::Arm64 => {
+                return Support::No("programs are counted on x86-64 alone".to_owned());
+            }
+            Harness::Dom0(_) | Harness::Count | Harness::Demand | Harness::Pin => {}
         }
         let tools = tools::check_lab(arch, Images::Debian);
         tools.map_or_else(
@@ -72,6 +76,15 @@ impl Backend for Lab {
             Harness::Demand => {
                 let request = demand::request(spec, self.builder)?;
                 boots(move |surroundings| on_kernels(&request, surroundings, demand::bill))
+            }
+            Harness::Count => {
+                let (request, program) = count::request(spec, self.builder)?;
+                boots(move |surroundings| {
+                    let program = program.on_this_host(surroundings)?;
+                    on_kernels(&request, surroundings, |request, surroundings| {
+                        count::bill(&program, request, surroundings)
+                    })
+                })
             }
             Harness::Pin => {
                 let request = pin::Request::new(spec)?;

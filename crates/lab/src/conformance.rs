@@ -21,7 +21,7 @@ use crate::kernels::{self, Builder, Hypervisor};
 use crate::vm::boot;
 use crate::vm::files::GuestFiles;
 use crate::vm::guest_run::GuestRun;
-use crate::vm::machine::{Firmware, Machine, Mode};
+use crate::vm::machine::{Firmware, Machine, Mode, Variant};
 use crate::vm::options::{Boot, BootOptions};
 
 const NAME: &str = "conformance";
@@ -103,6 +103,7 @@ const fn machine() -> Machine {
         firmware: Firmware::Xen,
         pages_mib: PAGES_MIB,
         xen: XenOptions::Default,
+        variant: Variant::NONE,
     }
 }
 

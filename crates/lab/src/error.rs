@@ -26,6 +26,15 @@ pub enum LabError {
         log: PathBuf,
     },
 
+    /// The user's program failed, or did not do what its order says.
+    #[error("the program in the {boot} guest: {problem}")]
+    Program {
+        /// Which boot.
+        boot: String,
+        /// The failure, with the last lines of the program.
+        problem: String,
+    },
+
     /// A report that contradicts the order or itself.
     #[error("malformed report from the {boot} guest: {problem}")]
     Malformed {
@@ -46,7 +55,9 @@ impl Classified for LabError {
     fn class(&self) -> Class {
         match self {
             Self::Images(error) => error.class(),
-            Self::Guest { .. } | Self::Malformed { .. } => Class::Environment,
+            Self::Guest { .. } | Self::Program { .. } | Self::Malformed { .. } => {
+                Class::Environment
+            }
         }
     }
 }

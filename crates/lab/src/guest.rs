@@ -20,7 +20,7 @@ use crate::linux::{check_tools, in_guest};
 use crate::vm::boot;
 use crate::vm::cores::Cores;
 use crate::vm::files::GuestFiles;
-use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
+use crate::vm::machine::{Firmware, HugePages, Machine, Mode, Variant};
 use crate::vm::options::Boot;
 
 pub use crate::vm::guest_run::GuestRun;
@@ -127,6 +127,7 @@ impl Guest {
             firmware,
             pages_mib: work.memory_mib,
             xen,
+            variant: Variant::NONE,
         }
     }
 

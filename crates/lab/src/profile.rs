@@ -1,10 +1,11 @@
 //! Profiles of rows, and stacks of calls: counts of the plugin by function.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::Path;
 
 use pagetoll_backend::{Stacks, input};
-use pagetoll_bill::profile::{Call, Events, Function, Part, Profile};
+use pagetoll_bill::profile::{Call, Entry, Events, Function, Part, Profile};
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_bill::{Arch, Available, Row};
 use pagetoll_host::{Error, Surroundings};
@@ -28,7 +29,7 @@ const _: () = assert!(NOTHING.len() == KALLSYMS.len());
 /// The number of a probe's first step, where init's own, which runs it, is the first of all.
 const FIRST_STEP: usize = 2;
 /// Xen's part of a PV guest's address space: xen/arch/x86/include/asm/config.h, HYPERVISOR_VIRT_START to _END.
-const XEN: std::ops::Range<u64> = 0xffff_8000_0000_0000..0xffff_8800_0000_0000;
+const XEN: Range<u64> = 0xffff_8000_0000_0000..0xffff_8800_0000_0000;
 /// User space is below.
 const KERNELS: u64 = 1 << 63;
 /// Share of a row's cost below which a function is not named.
@@ -66,6 +67,19 @@ pub(crate) struct Names {
     pub(crate) hypervisor: Symbols,
     pub(crate) kernel: Symbols,
     pub(crate) program: Symbols,
+    /// Files that a program had mapped, in place of `program`.
+    pub(crate) objects: Vec<MappedObject>,
+}
+
+/// A file that a program had mapped, as far as it is code.
+#[derive(Clone, Debug)]
+pub(crate) struct MappedObject {
+    pub(crate) addresses: Range<u64>,
+    /// Added to the addresses of its symbols.
+    pub(crate) bias: u64,
+    pub(crate) symbols: Symbols,
+    /// The name of code that no symbol is known of.
+    pub(crate) unknown: String,
 }
 
 /// Code that a probe executed in a guest without Xen.
@@ -101,6 +115,7 @@ impl ProbeProfile {
                 hypervisor: Symbols::default(),
                 kernel: Symbols::from_kallsyms(&String::from_utf8_lossy(&kallsyms)),
                 program: symbols_of(&boot.programs.probe_file)?,
+                objects: Vec::new(),
             },
         }))
     }
@@ -108,32 +123,35 @@ impl ProbeProfile {
     /// Code that it executed in a step, as it numbers them, from 0 on.
     pub(crate) fn sample(&self, step: usize, row: &Row) -> Option<Sample<'_>> {
         let number = u16::try_from(step + self.first).ok()?;
-        Some(Sample {
-            executed: self.executed.get(&number)?,
-            names: &self.names,
-            pages: row.pages.get(),
-        })
+        let executed = self.executed.get(&number)?;
+        Some(Sample::new(executed, &self.names, row.pages.get()))
     }
 }
 
 /// A function, or the rest of a part.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct FunctionName<'a> {
     part: Part,
     name: &'a str,
 }
 
-/// Instructions, and those of them that were iterations of REP instructions after the first.
+/// Instructions, and those of them that were iterations of REP instructions after the first. Below 0 where a run took less of
+/// them than the one that it is compared with.
 #[derive(Clone, Copy, Default)]
 struct Count {
-    instructions: u64,
-    repeated: u64,
+    instructions: i64,
+    repeated: i64,
 }
 
 /// Code that was executed for a row.
+#[derive(Clone, Copy)]
 pub(crate) struct Sample<'a> {
     pub(crate) executed: &'a Execution,
+    /// Code that is taken off: that of a run of fewer operations.
+    pub(crate) less: Option<&'a Execution>,
     pub(crate) names: &'a Names,
+    /// The functions to be counted, with all that they call; all code where this is empty.
+    pub(crate) under: &'a [String],
     pub(crate) pages: u64,
 }
 
@@ -196,6 +214,14 @@ impl Profiling {
 
 impl Names {
     fn function(&self, address: u64) -> FunctionName<'_> {
+        let mut objects = self.objects.iter();
+        if let Some(object) = objects.find(|object| object.addresses.contains(&address)) {
+            let symbol = object.symbols.enclosing(address.wrapping_sub(object.bias));
+            return FunctionName {
+                part: Part::UserSpace,
+                name: symbol.map_or(&object.unknown, |symbol| &symbol.name),
+            };
+        }
         let (part, symbols) = match address {
             _ if XEN.contains(&address) => (Part::Hypervisor, &self.hypervisor),
             KERNELS.. => (Part::Kernel, &self.kernel),
@@ -220,57 +246,135 @@ fn is_probe(module: &str) -> bool {
     PROBE_MODULE.contains(&module.replace('_', "-"))
 }
 
-impl Sample<'_> {
-    fn per_page(&self, count: u64) -> f64 {
-        per(count, self.pages)
+impl<'a> Sample<'a> {
+    /// All that was executed.
+    pub(crate) const fn new(executed: &'a Execution, names: &'a Names, pages: u64) -> Self {
+        Self {
+            executed,
+            less: None,
+            names,
+            under: &[],
+            pages,
+        }
     }
 
-    fn profile(&self) -> Profile {
-        let executed = self.executed;
-        let flushes = &executed.flushes;
-        let repeated = executed.code.iter().map(|code| code.repeated);
+    fn per_page(&self, count: i64) -> f64 {
+        signed_per(count, self.pages)
+    }
+
+    /// An event of the executed code, without those of what is taken off.
+    fn event(&self, of: impl Fn(&Execution) -> u64) -> f64 {
+        let less = self.less.map_or(0.0, |less| per(of(less), self.pages));
+        per(of(self.executed), self.pages) - less
+    }
+
+    pub(crate) fn profile(&self) -> Profile {
+        let tree = self.tree();
+        let repeated = tree.counts.iter().map(|count| count.repeated);
         Profile {
             per_page: Events {
-                exceptions: self.per_page(executed.exceptions),
-                calls: self.per_page(executed.traps),
-                cr3_writes: self.per_page(flushes.cr3),
-                cr4_writes: self.per_page(flushes.cr4),
-                invlpg: self.per_page(flushes.invlpg),
-                invpcid: self.per_page(flushes.invpcid),
-                serialising: self.per_page(executed.serialising),
-                locked: Some(self.per_page(executed.locked)),
-                memory_accesses: self.per_page(executed.accesses),
+                exceptions: self.event(|executed| executed.exceptions),
+                calls: self.event(|executed| executed.traps),
+                cr3_writes: self.event(|executed| executed.flushes.cr3),
+                cr4_writes: self.event(|executed| executed.flushes.cr4),
+                invlpg: self.event(|executed| executed.flushes.invlpg),
+                invpcid: self.event(|executed| executed.flushes.invpcid),
+                serialising: self.event(|executed| executed.serialising),
+                locked: Some(self.event(|executed| executed.locked)),
+                memory_accesses: self.event(|executed| executed.accesses),
                 rep_iterations: self.per_page(repeated.sum()),
+                in_interrupts: None,
             },
-            functions: self.functions(),
-            calls: self.calls(),
+            functions: self.functions(&tree),
+            calls: self.calls(&tree),
+            entries: Vec::new(),
         }
     }
 
-    fn calls(&self) -> Vec<Call> {
-        let mut tree = Tree::default();
-        for stack in self.stacks() {
-            tree.add(&stack.functions, stack.instructions);
+    /// Adds to the profile what each way into the kernel executed, and interrupts.
+    pub(crate) fn profile_by_entry(&self) -> Profile {
+        let tree = self.tree();
+        let entries = tree.entries();
+        let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
+        for (entry, count) in entries.iter().zip(&tree.counts) {
+            *sums.entry(entry.name()).or_default() += count.instructions;
+        }
+        let mut profile = self.profile();
+        profile.per_page.in_interrupts =
+            Some(self.per_page(sums.get(Way::Interrupt.name()).copied().unwrap_or(0)));
+        profile.entries = sums
+            .into_iter()
+            .filter(|(_, count)| *count != 0)
+            .map(|(name, count)| Entry {
+                name: name.to_owned(),
+                cost_per_page: self.per_page(count),
+            })
+            .collect();
+        profile
+            .entries
+            .sort_by(|a, b| b.cost_per_page.total_cmp(&a.cost_per_page));
+        profile
+    }
+
+    /// Instructions of one page or operation.
+    pub(crate) fn cost(&self) -> f64 {
+        let tree = self.tree();
+        self.per_page(tree.counts.iter().map(|count| count.instructions).sum())
+    }
+
+    fn tree(&self) -> Tree<'a> {
+        let mut tree = Tree::new();
+        tree.add(self.executed, self.names, 1);
+        if let Some(less) = self.less {
+            tree.add(less, self.names, -1);
+        }
+        if !self.under.is_empty() {
+            tree.keep(|function| self.under.iter().any(|name| name == function.name));
+        }
+        tree
+    }
+
+    fn calls(&self, tree: &Tree<'_>) -> Vec<Call> {
+        let inclusive = tree.inclusive();
+        let least = self.per_page(inclusive[ROOT]) * LEAST_CALL;
+        let mut below: Vec<Vec<usize>> = vec![Vec::new(); tree.functions.len()];
+        for (node, &caller) in tree.callers.iter().enumerate().skip(1) {
+            if self.per_page(inclusive[node]) >= least && inclusive[node] > 0 {
+                below[caller].push(node);
+            }
+        }
+        for nodes in &mut below {
+            nodes.sort_by_key(|&node| (std::cmp::Reverse(inclusive[node]), tree.functions[node]));
         }
         let mut calls = Vec::new();
-        let least = per(tree.instructions, self.pages) * LEAST_CALL;
-        tree.list(0, least, self.pages, &mut calls);
+        let mut rest: Vec<_> = below[ROOT].iter().rev().map(|&node| (node, 0)).collect();
+        while let Some((node, depth)) = rest.pop() {
+            let FunctionName { part, name } = tree.functions[node];
+            calls.push(Call {
+                name: name.to_owned(),
+                part,
+                depth,
+                cost_per_page: self.per_page(inclusive[node]),
+            });
+            rest.extend(below[node].iter().rev().map(|&node| (node, depth + 1)));
+        }
         calls
     }
 
-    fn functions(&self) -> Vec<Function> {
+    fn functions(&self, tree: &Tree<'_>) -> Vec<Function> {
         let mut counts: BTreeMap<_, Count> = BTreeMap::new();
-        for code in &self.executed.code {
-            let count = counts.entry(self.names.function(code.address)).or_default();
-            count.add(code.instructions, code.repeated);
+        let executed = tree.functions.iter().zip(&tree.counts);
+        for (function, count) in executed.filter(|(_, count)| count.instructions != 0) {
+            counts.entry(*function).or_default().add(*count);
         }
-        let total: u64 = counts.values().map(|count| count.instructions).sum();
+        let total: i64 = counts.values().map(|count| count.instructions).sum();
+        let least = signed_per(total, 1) * LEAST_SHARE;
         let mut named: BTreeMap<_, Count> = BTreeMap::new();
         for (function, count) in counts {
-            let takes_little = per(count.instructions, total.max(1)) < LEAST_SHARE;
+            let takes_little = signed_per(count.instructions, 1).abs() < least;
             let name = if takes_little { OTHERS } else { function.name };
             let sum = named.entry(FunctionName { name, ..function }).or_default();
-            sum.add(count.instructions, count.repeated);
+            sum.add(count);
         }
         let function = |(FunctionName { part, name }, count): (FunctionName<'_>, Count)| Function {
             name: name.to_owned(),
@@ -284,97 +388,199 @@ impl Sample<'_> {
     }
 
     /// Adds the stacks of one row on top of these frames: from the outermost on, each a function with its part.
-    fn fold(&self, root: &[String], into: &mut Stacks) {
-        for stack in self.stacks() {
-            let frame = |function: &FunctionName<'_>| {
-                format!("{}{}", function.name, annotation(function.part))
+    pub(crate) fn fold(&self, root: &[String], into: &mut Stacks) {
+        let tree = self.tree();
+        for (node, count) in tree.counts.iter().enumerate() {
+            let Ok(instructions @ 1..) = u64::try_from(count.instructions) else {
+                continue;
             };
-            let frames = root
-                .iter()
-                .cloned()
-                .chain(stack.functions.iter().map(frame));
-            *into.entry(frames.collect()).or_default() += stack.instructions;
+            let mut frames: Vec<_> = tree
+                .stack(node)
+                .map(|function| format!("{}{}", function.name, annotation(function.part)))
+                .collect();
+            frames.extend(root.iter().rev().cloned());
+            frames.reverse();
+            *into.entry(frames).or_default() += instructions;
         }
-    }
-
-    /// Stacks in which instructions were executed; a stack may come twice.
-    fn stacks(&self) -> impl Iterator<Item = Stack<'_>> {
-        let mut callers = vec![Vec::new()];
-        for caller in &self.executed.callers {
-            let stack = below(&callers, caller.stack, self.names.function(caller.site));
-            callers.push(stack);
-        }
-        let executed = self.executed.code.iter();
-        let executed = executed.filter(|code| code.instructions > 0);
-        executed.map(move |code| Stack {
-            functions: below(&callers, code.stack, self.names.function(code.address)),
-            instructions: code.instructions,
-        })
     }
 }
 
-/// Functions from the outermost on, and what the last one executed.
-struct Stack<'a> {
-    functions: Vec<FunctionName<'a>>,
-    instructions: u64,
-}
+/// The first node of a [`Tree`], which is of no function.
+const ROOT: usize = 0;
 
-/// Instructions of a function and of those that it called.
-#[derive(Default)]
+/// Functions by who called them, and what each executed itself. A caller's node comes before those of what it called.
 struct Tree<'a> {
-    instructions: u64,
-    below: BTreeMap<FunctionName<'a>, Tree<'a>>,
+    functions: Vec<FunctionName<'a>>,
+    callers: Vec<usize>,
+    counts: Vec<Count>,
+    nodes: HashMap<(usize, FunctionName<'a>), usize>,
 }
 
 impl<'a> Tree<'a> {
-    fn add(&mut self, functions: &[FunctionName<'a>], instructions: u64) {
-        self.instructions += instructions;
-        if let Some((first, rest)) = functions.split_first() {
-            self.below
-                .entry(*first)
-                .or_default()
-                .add(rest, instructions);
+    fn new() -> Self {
+        Self {
+            functions: vec![FunctionName {
+                part: Part::UserSpace,
+                name: "",
+            }],
+            callers: vec![ROOT],
+            counts: vec![Count::default()],
+            nodes: HashMap::new(),
         }
     }
 
-    /// Adds each function before those that it called, the most expensive first, as long as it takes at least that much a page.
-    fn list(&self, depth: u32, least: f64, pages: u64, calls: &mut Vec<Call>) {
-        let mut below: Vec<_> = self.below.iter().collect();
-        below.sort_by_key(|(_, tree)| std::cmp::Reverse(tree.instructions));
-        for (function, tree) in below {
-            let cost_per_page = per(tree.instructions, pages);
-            if cost_per_page >= least {
-                calls.push(Call {
-                    name: function.name.to_owned(),
-                    part: function.part,
-                    depth,
-                    cost_per_page,
-                });
-                tree.list(depth + 1, least, pages, calls);
+    fn called(&mut self, caller: usize, function: FunctionName<'a>) -> usize {
+        *self.nodes.entry((caller, function)).or_insert_with(|| {
+            self.functions.push(function);
+            self.callers.push(caller);
+            self.counts.push(Count::default());
+            self.functions.len() - 1
+        })
+    }
+
+    /// Adds what was executed, so many times.
+    fn add(&mut self, executed: &Execution, names: &'a Names, times: i64) {
+        let mut nodes = vec![ROOT];
+        let at = |nodes: &[usize], stack: u32| {
+            let stack = usize::try_from(stack).unwrap_or(usize::MAX);
+            nodes.get(stack).copied().unwrap_or(ROOT)
+        };
+        for caller in &executed.callers {
+            let node = self.called(at(&nodes, caller.stack), names.function(caller.site));
+            nodes.push(node);
+        }
+        for code in &executed.code {
+            let node = self.called(at(&nodes, code.stack), names.function(code.address));
+            self.counts[node].add(Count {
+                instructions: times * signed(code.instructions),
+                repeated: times * signed(code.repeated),
+            });
+        }
+    }
+
+    /// Forgets what was executed under none of the functions that are wanted.
+    fn keep(&mut self, is_wanted: impl Fn(FunctionName<'_>) -> bool) {
+        let mut kept = vec![false; self.functions.len()];
+        for node in 1..self.functions.len() {
+            kept[node] = kept[self.callers[node]] || is_wanted(self.functions[node]);
+            if !kept[node] {
+                self.counts[node] = Count::default();
             }
         }
     }
-}
 
-impl Count {
-    fn add(&mut self, instructions: u64, repeated: u64) {
-        self.instructions += instructions;
-        self.repeated += repeated;
+    /// Instructions of each node with those of all that it called.
+    fn inclusive(&self) -> Vec<i64> {
+        let mut sums: Vec<_> = self.counts.iter().map(|count| count.instructions).collect();
+        for node in (1..sums.len()).rev() {
+            sums[self.callers[node]] += sums[node];
+        }
+        sums
+    }
+
+    /// For each node the way into the kernel that it is below.
+    fn entries(&self) -> Vec<Way<'a>> {
+        let mut ways = vec![Way::None; self.functions.len()];
+        for node in 1..self.functions.len() {
+            ways[node] = ways[self.callers[node]].then(self.functions[node]);
+        }
+        ways
+    }
+
+    /// Functions from the innermost on.
+    fn stack(&self, node: usize) -> impl Iterator<Item = FunctionName<'a>> + '_ {
+        let callers = std::iter::successors(Some(node), |&node| Some(self.callers[node]));
+        let functions = callers.take_while(|&node| node != ROOT);
+        functions.map(|node| self.functions[node])
     }
 }
 
-/// A stack with one more function on it.
-fn below<'a>(
-    callers: &[Vec<FunctionName<'a>>],
-    stack: u32,
-    function: FunctionName<'a>,
-) -> Vec<FunctionName<'a>> {
-    let caller = usize::try_from(stack)
-        .ok()
-        .and_then(|stack| callers.get(stack));
-    let mut frames = caller.cloned().unwrap_or_default();
-    frames.push(function);
-    frames
+/// A way into the kernel, outermost but for interrupts.
+#[derive(Clone, Copy)]
+enum Way<'a> {
+    /// No kernel yet.
+    None,
+    /// A kernel or hypervisor, and none of what follows.
+    Other,
+    SystemCall(&'a str),
+    PageFault,
+    Interrupt,
+}
+
+impl<'a> Way<'a> {
+    const fn name(self) -> &'a str {
+        match self {
+            Self::None => "user space",
+            Self::Other => OTHERS,
+            Self::SystemCall(name) => name,
+            Self::PageFault => "page fault",
+            Self::Interrupt => "interrupt",
+        }
+    }
+
+    /// The way to what a function calls, from the way to that function.
+    fn then(self, function: FunctionName<'a>) -> Self {
+        let name = function.name;
+        match self {
+            Self::Interrupt => Self::Interrupt,
+            _ if is_interrupt(function) => Self::Interrupt,
+            Self::SystemCall(_) | Self::PageFault => self,
+            Self::None | Self::Other => match SYSTEM_CALLS
+                .iter()
+                .find_map(|prefix| name.strip_prefix(prefix))
+            {
+                Some(call) => Self::SystemCall(call),
+                None if PAGE_FAULTS.contains(&name) => Self::PageFault,
+                None if function.part == Part::UserSpace => self,
+                None => Self::Other,
+            },
+        }
+    }
+}
+
+/// Entries of system calls: arch/x86/include/asm/syscall_wrapper.h.
+pub(crate) const SYSTEM_CALLS: [&str; 2] = ["__x64_sys_", "__ia32_sys_"];
+/// Entries of page faults of a native kernel and of a PV guest: arch/x86/include/asm/idtentry.h, arch/x86/xen/xen-asm.S.
+const PAGE_FAULTS: [&str; 3] = [
+    "asm_exc_page_fault",
+    "xen_asm_exc_page_fault",
+    "exc_page_fault",
+];
+
+/// Entries of interrupts: of the kernel arch/x86/include/asm/idtentry.h, of Xen arch/x86/x86_64/entry.S and
+/// arch/x86/guest/hypervisor.c.
+fn is_interrupt(function: FunctionName<'_>) -> bool {
+    const KERNELS: [&str; 4] = [
+        "asm_common_interrupt",
+        "asm_exc_xen_hypervisor_callback",
+        "xen_asm_exc_xen_hypervisor_callback",
+        "exc_xen_hypervisor_callback",
+    ];
+    const XENS: [&str; 3] = ["common_interrupt", "do_IRQ", "do_softirq"];
+    match function.part {
+        Part::Kernel => {
+            function.name.starts_with("asm_sysvec_") || KERNELS.contains(&function.name)
+        }
+        Part::Hypervisor => XENS.contains(&function.name),
+        Part::Probe | Part::UserSpace => false,
+    }
+}
+
+/// Counts stay far below 2^63.
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn signed_per(count: i64, pages: u64) -> f64 {
+    let size = per(count.unsigned_abs(), pages);
+    if count < 0 { -size } else { size }
+}
+
+impl Count {
+    fn add(&mut self, other: Self) {
+        self.instructions += other.instructions;
+        self.repeated += other.repeated;
+    }
 }
 
 /// Suffix by which tools that draw stacks tell the parts apart and colour them: inferno's `Java` palette.
@@ -440,11 +646,7 @@ mod tests {
     fn attached(profiling: Profiling, rows: &mut [Row]) -> Stacks {
         let (executed, names) = (executed(), names());
         profiling.attach(rows, |row| {
-            Some(Sample {
-                executed: &executed,
-                names: &names,
-                pages: row.pages.get(),
-            })
+            Some(Sample::new(&executed, &names, row.pages.get()))
         })
     }
 

@@ -16,7 +16,7 @@ use pagetoll_units::Pages;
 
 use crate::kernels::{self, Builder, Hypervisor, Kernel};
 use crate::profile::Profiling;
-use crate::vm::machine::{Firmware, Host, Machine, Mode};
+use crate::vm::machine::{Firmware, Host, Machine, Mode, Variant};
 use crate::vm::options::BootOptions;
 
 /// CPU time without a report after which a guest with that many pages is given up.
@@ -136,6 +136,7 @@ pub fn default_memory_mib() -> u64 {
             firmware,
             pages_mib,
             xen: XenOptions::Default,
+            variant: Variant::NONE,
         }
         .memory_mib()
     };

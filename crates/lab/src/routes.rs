@@ -1,5 +1,6 @@
 //! The harness of each route in the lab.
 
+pub(crate) mod count;
 pub mod demand;
 pub mod pin;
 
@@ -14,6 +15,8 @@ pub(crate) enum Harness {
     Demand,
     /// A kernel with an IOMMU and a device behind it.
     Pin,
+    /// A kernel that a program of the user's own runs on, and the same kernel as dom0.
+    Count,
 }
 
 impl Harness {
@@ -26,6 +29,7 @@ impl Harness {
             Route::Flush => Self::Dom0(&routes::FLUSH),
             Route::Demand => Self::Demand,
             Route::Pin => Self::Pin,
+            Route::Count => Self::Count,
         }
     }
 }

@@ -12,6 +12,8 @@ use pagetoll_pv::routes;
 use crate::host;
 use crate::routes::{demand, pin, pv, vfio};
 
+const LAB_ALONE: &str = "programs are counted in the lab alone";
+
 /// The backend of this host's own kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Live;
@@ -33,6 +35,7 @@ impl Backend for Live {
                     .map_or_else(|lacking| Support::No(lacking.to_string()), |_| Support::Yes)
             }
             Route::Pin => Support::Yes,
+            Route::Count => Support::No(LAB_ALONE.to_owned()),
         }
     }
 
@@ -49,6 +52,7 @@ impl Backend for Live {
             (Route::Switch, ..) => Box::new(pv::Request::new(spec, &routes::SWITCH)?),
             (Route::Irq, ..) => Box::new(pv::Request::new(spec, &routes::IRQ)?),
             (Route::Flush, ..) => Box::new(pv::Request::new(spec, &routes::FLUSH)?),
+            (Route::Count, ..) => return Err(Error::bad_input(format!("--on live: {LAB_ALONE}"))),
         })
     }
 }
@@ -105,7 +109,8 @@ mod tests {
         if pv::Surroundings::of_this_host().guest().is_ok() {
             skip!("this host is a Xen PV guest");
         }
-        let of_pv_guests = |&route: &Route| !matches!(route, Route::Pin | Route::Demand);
+        let of_pv_guests =
+            |&route: &Route| !matches!(route, Route::Pin | Route::Demand | Route::Count);
         for route in Route::ALL.iter().copied().filter(of_pv_guests) {
             let Support::No(reason) = Live.support_here(route) else {
                 panic!("{route}");

@@ -83,6 +83,7 @@ const KVM_CASES: Program = on_linux(
         "demand-probe/conformance",
     ],
 );
+const RUNNER: Program = on_linux("runner", &["lib", "lib/linux", "lib/linux/guest", "runner"]);
 const PV32_PROBE: Program = Program {
     name: "pv32-probe",
     folders: &["lib", "pv32-probe", "pv32-probe/freestanding"],
@@ -142,6 +143,14 @@ pub fn demand_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, E
 /// As [`init`].
 pub fn kvm_cases(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
     program(&KVM_CASES, arch, cache, stop)
+}
+
+/// The static program that runs a program of the user's own.
+///
+/// # Errors
+/// As [`init`].
+pub fn runner(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+    program(&RUNNER, Arch::X86_64, cache, stop)
 }
 
 /// The static program that reports what of a machine's settings has changed.
@@ -310,7 +319,15 @@ mod tests {
 
     #[test]
     fn every_source_belongs_to_a_program() {
-        let programs = [INIT, PIN_PROBE, DEMAND_PROBE, KVM_CASES, SURVEY, PV32_PROBE];
+        let programs = [
+            INIT,
+            PIN_PROBE,
+            DEMAND_PROBE,
+            KVM_CASES,
+            SURVEY,
+            RUNNER,
+            PV32_PROBE,
+        ];
         let mut folders: Vec<_> = programs
             .iter()
             .flat_map(|program| program.folders)

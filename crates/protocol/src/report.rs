@@ -74,6 +74,8 @@ pub enum Report {
     PinUnavailable(PinUnavailable),
     /// A case of pin-probe's `conformance` step.
     PinCase(PinCase),
+    /// A run of a program by runner.
+    Program(ProgramRun),
     /// A `try` step.
     Tried(Tried),
     Changed(Changed),
@@ -534,6 +536,20 @@ pub struct DemandUnavailable {
     pub mechanism: route::lab::Demand,
     /// Its number.
     pub capability: u32,
+}
+
+/// A program of the user's own came to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ProgramRun {
+    /// As wait(2) has it.
+    pub status: i32,
+    /// By the clock, from before its fork to after its end: a program that sleeps makes it jump.
+    pub instructions: u64,
+    pub killed_for_memory: bool,
+    /// It wrote all that there was room for.
+    pub output_full: bool,
+    /// The end of what it wrote, where its status is not 0.
+    pub output: String,
 }
 
 /// A command came to its end.

@@ -334,6 +334,53 @@ impl Display for DemandStep {
     }
 }
 
+/// A step of `guests/runner`. Files are names in the guest's root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunnerStep {
+    /// The folder that the program runs in.
+    Folder(String),
+    /// The file of its environment.
+    Environment(&'static str),
+    /// Runs a command; the marks say what is counted of it.
+    Run { marks: Marks, command: String },
+    /// Runs a command and leaves what it has mapped at its end in [`MAPS`].
+    Maps { command: String },
+}
+
+/// The marks of a program's run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marks {
+    /// None: it is not counted.
+    None,
+    /// Around the run, from before its fork to after its end.
+    Around,
+    /// The program's own.
+    ItsOwn,
+}
+
+/// The output of the program that `guests/runner` ran last.
+pub const OUTPUT: &str = "/.pagetoll/output";
+/// The mappings that a [`RunnerStep::Maps`] leaves.
+pub const MAPS: &str = "/.pagetoll/maps";
+
+impl Display for RunnerStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(path) => write!(f, "folder {path}"),
+            Self::Environment(file) => write!(f, "environment /{file}"),
+            Self::Run { marks, command } => {
+                let verb = match marks {
+                    Marks::None => "run",
+                    Marks::Around => "count",
+                    Marks::ItsOwn => "marked",
+                };
+                write!(f, "{verb} /{command}")
+            }
+            Self::Maps { command } => write!(f, "maps /{command}"),
+        }
+    }
+}
+
 /// The order of a program: its steps, a line each.
 pub fn order<S: Display>(steps: &[S]) -> String {
     steps.iter().map(|step| format!("{step}\n")).collect()
@@ -484,6 +531,36 @@ mod tests {
             },
         ];
         assert_eq!(known_to(&["demand-probe/main.c"]), verbs(&demand));
+    }
+
+    #[test]
+    fn the_runner_knows_these_verbs_and_no_others() {
+        let command = || "c".to_owned();
+        let run = |marks| RunnerStep::Run {
+            marks,
+            command: command(),
+        };
+        let steps = [
+            RunnerStep::Folder("/".to_owned()),
+            RunnerStep::Environment("e"),
+            run(Marks::None),
+            run(Marks::Around),
+            run(Marks::ItsOwn),
+            RunnerStep::Maps { command: command() },
+        ];
+        assert_eq!(known_to(&["runner/main.c"]), verbs(&steps));
+    }
+
+    #[test]
+    fn the_runner_leaves_its_files_where_they_are_looked_for() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/runner/program.h");
+        let source = fs::read_to_string(path).unwrap();
+        for (name, path) in [("OUTPUT", OUTPUT), ("MAPS", MAPS)] {
+            assert!(
+                source.contains(&format!("#define {name} \"{path}\"")),
+                "{name}"
+            );
+        }
     }
 
     /// A table in a guest's source: an array's initialiser, or a list that a macro goes through.

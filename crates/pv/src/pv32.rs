@@ -71,7 +71,8 @@ pub(crate) fn halves(
         | Mechanism::Irq(_)
         | Mechanism::Flush(_)
         | Mechanism::Pin(_)
-        | Mechanism::Demand(_) => return None,
+        | Mechanism::Demand(_)
+        | Mechanism::Count(_) => return None,
     };
     let traps = whole.crossings.as_ref()?.by_kind.get(crossing::PTWR)?;
     let part = cost(part)?;

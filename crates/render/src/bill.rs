@@ -14,6 +14,7 @@ mod limits;
 mod missing;
 mod places;
 mod profile;
+mod program;
 mod provenance;
 mod published;
 mod rates;
@@ -80,6 +81,7 @@ fn shown(bill: &Bill, verdict: String, detail: Detail) -> Document {
         selftest::section(bill),
     ]);
     sections.extend(costs::sections(bill));
+    sections.extend(program::sections(bill));
     sections.push(user_space::section(bill));
     sections.push(missing::section(bill));
     sections.extend(kernels::sections(bill));

@@ -46,6 +46,7 @@ impl Subject for Compared<'_> {
             ("Regressed", Verdict::Regressed),
             ("Improved", Verdict::Improved),
             ("Undecided", Verdict::Undecided),
+            ("Unsteady", Verdict::Unsteady),
         ];
         for (title, verdict) in changed {
             let title = format!("{title}, {unit}");
@@ -87,9 +88,11 @@ impl Compared<'_> {
 
     fn title(&self) -> String {
         let Self { new, diff, .. } = self;
-        let counts = Verdict::ALL.iter().map(|verdict| {
+        // Only rows that say their spread can be unsteady.
+        let counts = Verdict::ALL.iter().filter_map(|verdict| {
             let rows = diff.with(*verdict).count();
-            format!("{rows} {verdict}")
+            let is_said = *verdict != Verdict::Unsteady || rows > 0;
+            is_said.then(|| format!("{rows} {verdict}"))
         });
         let counts: Vec<_> = counts.collect();
         let gate = match diff.failures(self.missing).count() {

@@ -4,10 +4,12 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use pagetoll_backend::{Backend, Billed, Context, Error, Prepared, Stacks, Stop};
-use pagetoll_bill::{Backend as Kind, Draft, Route, Spec};
+use pagetoll_bill::{Backend as Kind, Draft, Route, Spec, Support};
 
 use crate::error::BillingError;
 use crate::routes::{counted, demand, fault, flush, irq, pin, switch, unmap};
+
+const LAB_ALONE: &str = "programs are counted in the lab alone";
 
 /// The simulator.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +18,13 @@ pub struct Sim;
 impl Backend for Sim {
     fn kind(&self) -> Kind {
         Kind::Sim
+    }
+
+    fn support_here(&self, route: Route) -> Support {
+        match route.mechanisms_on(Kind::Sim).next() {
+            Some(_) => Support::Yes,
+            None => Support::No(LAB_ALONE.to_owned()),
+        }
     }
 
     fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error> {
@@ -28,6 +37,7 @@ impl Backend for Sim {
             Route::Flush => simulation(flush::Request::new(spec)?, flush::bill),
             Route::Pin => simulation(pin::Request::new(spec)?, pin::bill),
             Route::Demand => simulation(demand::Request::new(spec)?, demand::bill),
+            Route::Count => return Err(Error::bad_input(format!("--on sim: {LAB_ALONE}"))),
         })
     }
 }
@@ -74,6 +84,11 @@ mod tests {
         Ok(prepared.bill(&Context { stop, progress })?.draft)
     }
 
+    fn simulated() -> impl Iterator<Item = Route> {
+        let all = Route::ALL.iter().copied();
+        all.filter(|route| route.mechanisms_on(Kind::Sim).next().is_some())
+    }
+
     fn refusal(change: impl FnOnce(&mut Spec), route: Route) -> String {
         let mut spec = Spec::new(route);
         change(&mut spec);
@@ -84,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_default_order_of_every_route_is_accepted() {
-        for &route in Route::ALL {
+        for route in simulated() {
             Sim.prepare(&Spec::new(route)).unwrap();
         }
     }
@@ -92,7 +107,7 @@ mod tests {
     /// A note on crossings or checks stands in bills whose rows have them, and in no other.
     #[test]
     fn notes_say_of_crossings_and_checks_what_rows_have() {
-        for &route in Route::ALL {
+        for route in simulated() {
             let mut spec = Spec::new(route);
             (spec.pages, spec.sim.samples) = (Some(Pages(64)), Some(1));
             spec.demand.vcpus = Some(vec![2]);
@@ -174,7 +189,7 @@ mod tests {
     fn a_bill_stops_when_it_is_asked_to() {
         let stop = Stop::new();
         stop.request();
-        for &route in Route::ALL {
+        for route in simulated() {
             let spec = Spec {
                 pages: Some(Pages(64)),
                 ..Spec::new(route)

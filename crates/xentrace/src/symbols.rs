@@ -26,6 +26,8 @@ pub enum SymbolsError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
     address: u64,
+    /// Its bytes, where that is known.
+    size: u64,
     /// Its name.
     pub name: String,
     /// The kernel's module that it is part of.
@@ -67,7 +69,7 @@ impl Symbols {
         })
     }
 
-    /// Reads the symbols of an ELF or PE file.
+    /// Reads the symbols of an ELF or PE file; of one that was stripped those that it exports.
     ///
     /// # Errors
     /// [`SymbolsError::Object`] for a file that is neither.
@@ -82,18 +84,23 @@ impl Symbols {
             let section = symbol.section_index();
             text.iter().any(|text| section == Some(text.index()))
         };
-        let named = object.symbols().filter(in_text).filter_map(|symbol| {
+        let named = |symbol: object::Symbol<'_, '_>| {
             let name = symbol.name().ok()?;
             // The other names are those of sections, and labels of an assembler's.
             let is_function = !name.is_empty() && !name.starts_with('.');
             is_function.then(|| Symbol {
                 address: symbol.address(),
+                size: symbol.size(),
                 name: name.to_owned(),
                 module: None,
             })
-        });
+        };
+        let mut functions: Vec<_> = object.symbols().filter(in_text).filter_map(named).collect();
+        if functions.is_empty() {
+            functions.extend(object.dynamic_symbols().filter(in_text).filter_map(named));
+        }
         let end = text.iter().map(|text| text.address() + text.size()).max();
-        Ok(Self::sorted(named.collect(), end))
+        Ok(Self::sorted(functions, end))
     }
 
     /// Reads lines of `/proc/kallsyms` or of a `System.map`; other lines are left out.
@@ -128,6 +135,13 @@ impl Symbols {
             .partition_point(|symbol| symbol.address <= address);
         self.functions.get(after.checked_sub(1)?)
     }
+
+    /// As [`Self::at`], but `None` between functions whose sizes are known.
+    #[must_use]
+    pub fn enclosing(&self, address: u64) -> Option<&Symbol> {
+        let symbol = self.at(address)?;
+        (symbol.size == 0 || address - symbol.address < symbol.size).then_some(symbol)
+    }
 }
 
 /// `ffffffff81000000 T _text`, of a module followed by its name in brackets.
@@ -142,6 +156,7 @@ fn kallsyms_line(line: &str) -> Option<Symbol> {
     let is_function = matches!(kind, "t" | "T" | "w" | "W") && !name.starts_with(PADDING);
     is_function.then(|| Symbol {
         address,
+        size: 0,
         name: name.to_owned(),
         module,
     })

@@ -138,6 +138,14 @@ class Call(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(Record):
+    """What one operation took below one way into the kernel."""
+
+    name: str
+    cost_per_page: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(Record):
     """What one page took, itemised by what was executed."""
 
@@ -147,6 +155,8 @@ class Profile(Record):
     """The most expensive first."""
     calls: tuple[Call, ...] = ()
     """Who called what: each function before those that it called."""
+    entries: tuple[Entry, ...] = ()
+    """System calls, page faults and other ways into the kernel, the most expensive first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +184,7 @@ class Row(Keyed, Record):
     stddev: float | None = None
     interval: Interval | None = None
     runs: tuple[float, ...] = ()
+    spread: float | None = None
     crossings_per_page: float | None = field(default=None, metadata=ALWAYS)
     crossings: Mapping[str, float] = field(default_factory=dict)
     smp_safe: bool | None = field(default=None, metadata=ALWAYS)
@@ -191,6 +202,7 @@ class Order(Record):
     batches: tuple[int, ...]
     mechanisms: tuple[str, ...]
     runs: int
+    program: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

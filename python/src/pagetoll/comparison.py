@@ -46,7 +46,7 @@ class Change(OfRow):
     old: float
     new: float
     verdict: str
-    """``regressed``, ``improved``, ``same`` or ``undecided``."""
+    """``regressed``, ``improved``, ``same``, ``undecided`` or ``unsteady``."""
     p_value: float | None = None
     tolls: tuple[PerPage, ...]
     functions: tuple[PerPage, ...] = ()
@@ -96,7 +96,8 @@ class Diff(Record):
     @property
     def verdict(self) -> str:
         """One line: how many rows regressed, improved, are the same, or undecided, and how many findings there are."""
-        counts = [f"{len(self.having(name))} {name}" for name in ("regressed", "improved", "same", "undecided")]
+        names = ["regressed", "improved", "same", "undecided"] + ["unsteady"] * bool(self.having("unsteady"))
+        counts = [f"{len(self.having(name))} {name}" for name in names]
         return f"{self.route}: {', '.join(counts)}; findings that fail a gate: {len(self.findings)}"
 
     def report(self) -> str:

@@ -11,7 +11,7 @@ use crate::names::names;
 use crate::order::options::options;
 use crate::order::{Limits, Opt, Order, OrderError};
 use crate::route::Route;
-use crate::route::Route::{Demand, Flush, Pin, Unmap};
+use crate::route::Route::{Count, Demand, Flush, Pin, Unmap};
 use crate::row::Folio;
 
 names! {
@@ -131,6 +131,22 @@ names! {
         AmdVi,
         /// ARM's, four levels
         SmmuV3 = "smmu-v3",
+    }
+}
+
+names! {
+    /// Processor model of a machine in which a program is counted.
+    pub enum Cpu as "--cpu" {
+        /// Intel's of 2008: x86-64-v2, without AVX
+        Nehalem = "Nehalem",
+        /// Intel's of 2013: x86-64-v3
+        Haswell = "Haswell-noTSX",
+        /// Intel's of 2017: x86-64-v3; TCG has no AVX-512
+        Skylake = "Skylake-Server-noTSX-IBRS",
+        /// AMD's of 2017: x86-64-v3
+        Epyc = "EPYC",
+        /// All that TCG can do
+        Max = "max",
     }
 }
 
@@ -288,16 +304,16 @@ options! {
         pub headers: Option<PathBuf> = "headers" on (Lab, route) if route.is_xen_pv(),
         /// Take modules of a --kernel file from modules_install tree DIR
         #[arg(value_name = "DIR")]
-        pub modules: Option<PathBuf> = "modules" on (Lab, _),
-        /// Boot this Xen: debian, debian:SUITE, fix:NAME, fix:none, or an image [default: debian]
-        #[arg(value_name = "SRC")]
-        pub xen: Option<String> = "xen" on (Lab, route) if route.is_xen_pv(),
+        pub modules: Option<PathBuf> = "modules" on (Lab, route) if route != Count,
+        /// Boot this Xen: debian, debian:SUITE, fix:NAME, fix:none, or an image [default: debian; count: none]
+        #[arg(value_name = "SRC", num_args = 0..=1, default_missing_value = "debian")]
+        pub xen: Option<String> = "xen" on (Lab, route) if route.is_xen_pv() || route == Count,
         /// Look packages up again; ignore earlier lookups
         #[arg(action = SetTrue)]
         pub refresh: Wanted = "refresh" on (Lab, _),
         /// Itemise costs by function: Xen's, the kernel's and user space's
         #[arg(action = SetTrue)]
-        pub profile: Wanted = "profile" on (Lab, _),
+        pub profile: Wanted = "profile" on (Lab, route) if route != Count,
         /// Write a flame graph (implies --profile): .svg, .folded or .pftrace
         #[arg(value_name = "FILE")]
         pub flamegraph: Option<PathBuf> = "flamegraph" on (Lab, _),
@@ -319,6 +335,54 @@ options! {
         /// Map memory in this IOMMU [default: vt-d; arm64: smmu-v3]
         #[arg(value_name = "IOMMU")]
         pub iommu: Option<Iommu> = "iommu" on (Lab, Pin),
+    }
+}
+
+options! {
+    /// Options of the route `count`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    #[cfg_attr(feature = "clap", command(next_help_heading = "Counting a program"))]
+    pub struct CountSpec {
+        /// Run the program with N, 2N and 4N in place of {n}; count one operation by the difference
+        #[arg(value_name = "N", value_parser = number::<u64>)]
+        pub vary: Option<u64> = "vary" on (Lab, Count),
+        /// Take a whole run, with its start and its end, as N operations
+        #[arg(value_name = "N", value_parser = number::<u64>)]
+        pub ops: Option<u64> = "ops" on (Lab, Count),
+        /// Take a whole run as the number of operations that its output says after REGEX
+        #[arg(value_name = "REGEX")]
+        pub ops_from: Option<String> = "ops-from" on (Lab, Count),
+        /// Count between PAGETOLL_BEGIN and PAGETOLL_END of pagetoll.h, each pair an operation
+        #[arg(action = SetTrue)]
+        pub marks: Wanted = "marks" on (Lab, Count),
+        /// Count only what this system call executes, such as munmap
+        #[arg(value_name = "NAME")]
+        pub syscall: Option<String> = "syscall" on (Lab, Count),
+        /// Count only what this function executes, with all that it calls
+        #[arg(value_name = "FUNCTION")]
+        pub under: Option<String> = "under" on (Lab, Count),
+        /// Also copy this file or folder into the guest, to the same path; repeatable
+        #[arg(value_name = "PATH")]
+        pub files: Vec<PathBuf> = "file" on (Lab, Count),
+        /// Run the program here once, under strace, and copy the files that it opens
+        #[arg(action = SetTrue)]
+        pub files_of_run: Wanted = "files-of-run" on (Lab, Count),
+        /// Give the guest MIB of memory [default: 1536]
+        #[arg(value_name = "MIB", value_parser = number::<u64>)]
+        pub ram: Option<u64> = "ram" on (Lab, Count),
+        /// Emulate this processor [default: Nehalem]
+        #[arg(value_name = "MODEL")]
+        pub cpu: Option<Cpu> = "cpu" on (Lab, Count),
+        /// Count in N more guests that differ in nothing that matters, for the spread [default: 1]
+        #[arg(value_name = "N", value_parser = number::<u32>)]
+        pub shake: Option<u32> = "shake" on (Lab, Count),
+        /// Run this program, in words as a shell has them; instead of -- PROGRAM ARGS
+        #[arg(value_name = "COMMAND")]
+        pub program: Option<String> = "program" on (Lab, Count),
+        ..
+        /// The program and its arguments, as they follow `--`.
+        #[cfg_attr(feature = "clap", arg(last = true, value_name = "PROGRAM", hide = true))]
+        pub words: Vec<String>,
     }
 }
 
@@ -361,13 +425,13 @@ options! {
         pub rows: Vec<String> = "row" on (Lab, route) if route.is_xen_pv(),
         /// Bill N pages or operations per row (demand: N per vCPU)
         #[arg(value_name = "N", allow_negative_numbers = true, value_parser = |text: &str| number(text).map(Pages))]
-        pub pages: Option<Pages> = "pages" on _,
+        pub pages: Option<Pages> = "pages" on (_, route) if route != Count,
         /// Hand over B pages at once, by mechanisms that take several
         #[arg(value_name = "B,..", value_delimiter = ',', allow_negative_numbers = true, value_parser = number::<u32>)]
         pub batches: Option<Vec<u32>> = "batch" on (backend, route) if route.is_batched_on(backend),
         /// Repeat every row N times: fresh boots in the lab, fresh VMs live
         #[arg(value_name = "N", allow_negative_numbers = true, value_parser = number::<u32>)]
-        pub runs: Option<u32> = "runs" on (Lab | Live, _),
+        pub runs: Option<u32> = "runs" on (Lab | Live, route) if route != Count,
         /// Random seed, for cost samples and random access patterns [default: 1]
         #[arg(value_name = "N", value_parser = number::<u64>)]
         pub seed: Option<u64> = "seed" on (Sim, _) | (Live, Demand),
@@ -384,6 +448,9 @@ options! {
         /// Options of the simulator.
         #[cfg_attr(feature = "clap", command(flatten))]
         pub sim: SimSpec,
+        /// Options of the route `count`.
+        #[cfg_attr(feature = "clap", command(flatten))]
+        pub count: CountSpec,
         /// Options of the lab.
         #[cfg_attr(feature = "clap", command(flatten))]
         pub lab: LabSpec,
@@ -394,10 +461,11 @@ options! {
 }
 
 /// Options of all parts of a [`Spec`].
-pub(super) const PARTS: [&[Opt]; 5] = [
+pub(super) const PARTS: [&[Opt]; 6] = [
     Spec::OPTIONS,
     DemandSpec::OPTIONS,
     SimSpec::OPTIONS,
+    CountSpec::OPTIONS,
     LabSpec::OPTIONS,
     LiveSpec::OPTIONS,
 ];
@@ -417,6 +485,7 @@ impl Spec {
             folios: Vec::new(),
             demand: DemandSpec::default(),
             sim: SimSpec::default(),
+            count: CountSpec::default(),
             lab: LabSpec::default(),
             live: LiveSpec::default(),
         }
@@ -432,6 +501,7 @@ impl Spec {
             batches: self.batches.as_deref().unwrap_or(limits.batches).to_vec(),
             mechanisms: Order::mechanisms_named(self.route, backend, &self.mechanisms)?,
             runs: self.runs.unwrap_or(limits.runs),
+            program: Vec::new(),
         };
         order.within(limits)
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use super::{Demand, Fault, Flush, Irq, Pin, Route, Switch, Unmap};
+use super::{Count, Demand, Fault, Flush, Irq, Pin, Route, Switch, Unmap};
 use crate::kinds::{Backend, Role, System};
 use crate::names::closest;
 
@@ -152,6 +152,8 @@ pub enum Mechanism {
     Pin(Pin),
     /// A mechanism of route `demand`.
     Demand(Demand),
+    /// A mechanism of route `count`.
+    Count(Count),
 }
 
 pub(super) fn all<M: RouteMechanism>() -> Vec<Mechanism> {
@@ -170,6 +172,7 @@ impl Mechanism {
             Self::Flush(mechanism) => mechanism.line(),
             Self::Pin(mechanism) => mechanism.line(),
             Self::Demand(mechanism) => mechanism.line(),
+            Self::Count(mechanism) => mechanism.line(),
         }
     }
 
@@ -184,6 +187,7 @@ impl Mechanism {
             Self::Flush(_) => Route::Flush,
             Self::Pin(_) => Route::Pin,
             Self::Demand(_) => Route::Demand,
+            Self::Count(_) => Route::Count,
         }
     }
 

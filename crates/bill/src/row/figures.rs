@@ -133,6 +133,9 @@ pub struct Figures {
     pub interval: Option<Interval>,
     /// The cost of one page in each run.
     pub runs: Vec<f64>,
+    /// Largest difference from the cost among slopes and guests that differ in nothing that matters, as a share of the cost;
+    /// absent where it was not looked for.
+    pub spread: Option<f64>,
     /// Pages in a second, on routes where several vCPUs run.
     pub rate: Option<Rate>,
     /// Entries into the hypervisor, where they were counted.
@@ -142,6 +145,15 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Spread above which a cost says nothing of a change.
+    pub const UNSTEADY: f64 = 0.01;
+
+    /// True where the cost spreads too far to be compared.
+    #[must_use]
+    pub fn is_unsteady(&self) -> bool {
+        self.spread.is_some_and(|spread| spread > Self::UNSTEADY)
+    }
+
     /// The figures of runs that cost so much a page.
     ///
     /// # Errors
@@ -190,6 +202,7 @@ impl Figures {
             stddev: None,
             interval: None,
             runs: Vec::new(),
+            spread: None,
             rate: None,
             crossings: None,
             tolls: Vec::new(),

@@ -77,6 +77,10 @@ pub(crate) struct RowForm {
     /// The cost of one page in each run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     runs: Vec<f64>,
+    /// Largest difference from the cost among slopes and guests that differ in nothing that matters, as a share of the cost;
+    /// absent where it was not looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    spread: Option<f64>,
     /// Traps and hypercalls for each page, as the hypervisor counted them; null where that was not counted.
     crossings_per_page: Option<f64>,
     /// The crossings by kind: `ptwr`, `page-fault`, `mmu_update`, ...
@@ -164,6 +168,7 @@ impl RowForm {
             stddev: self.stddev,
             interval: self.interval,
             runs: self.runs,
+            spread: self.spread,
             rate: self.pages_per_second.map(|pages_per_second| Rate {
                 pages_per_second,
                 stddev: self.pages_per_second_stddev,
@@ -272,6 +277,7 @@ impl From<&Row> for RowForm {
             stddev: figures.stddev,
             interval: figures.interval,
             runs: figures.runs,
+            spread: figures.spread,
             crossings_per_page,
             crossings: figures.crossings.unwrap_or_default().by_kind,
             smp_safe: row.smp_safe(),

@@ -69,6 +69,8 @@ names! {
         Getppid,
         /// A byte is written to and read from a pipe.
         PipeByte,
+        /// One operation of a program of the user's own.
+        Run,
     }
 }
 

@@ -35,6 +35,19 @@ pub struct Profile {
     /// 250th of the row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
+    /// Ways into the kernel, the most expensive first: each with all that it executed; absent on routes other than `count`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub entries: Vec<Entry>,
+}
+
+/// Cost of one page below one way into the kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Entry {
+    /// Name of the system call; `page fault`, `interrupt`, `user space`, or `(others)` of what is below none.
+    pub name: String,
+    /// Cost in the bill's unit.
+    pub cost_per_page: f64,
 }
 
 /// Cost of one page in a function, called from the one above it.
@@ -77,6 +90,9 @@ pub struct Events {
     pub memory_accesses: f64,
     /// Iterations of REP instructions after the first of each. A CPU does many at a time; QEMU counts each as an instruction.
     pub rep_iterations: f64,
+    /// Instructions of interrupts, which are part of the cost; absent on routes other than `count`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_interrupts: Option<f64>,
 }
 
 /// Cost of one page in a function, without those that it called.

@@ -3,6 +3,8 @@
 
 mod examples;
 
+pub(super) use examples::COUNT as COUNT_EXAMPLES;
+
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
@@ -23,6 +25,31 @@ pub(crate) struct BillArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// An order of the route `count`, as a command of its own.
+#[derive(Debug)]
+pub(crate) struct CountArgs(pub(crate) BillArgs);
+
+impl FromArgMatches for CountArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        BillArgs::of_route(Route::Count, matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for CountArgs {
+    fn augment_args(command: Command) -> Command {
+        for_count(RouteArgs::augment_args(command))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
 /// Arguments of every route.
 #[derive(Debug, Args)]
 struct RouteArgs {
@@ -41,6 +68,17 @@ impl FromArgMatches for BillArgs {
             .subcommand()
             .and_then(|(name, matches)| Some((name.parse().ok()?, matches)))
             .ok_or_else(|| Error::new(ErrorKind::MissingSubcommand))?;
+        Self::of_route(route, matches)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl BillArgs {
+    fn of_route(route: Route, matches: &ArgMatches) -> Result<Self, Error> {
         let args = RouteArgs::from_arg_matches(matches)?;
         Ok(Self {
             spec: Spec { route, ..args.spec },
@@ -48,11 +86,6 @@ impl FromArgMatches for BillArgs {
             on: args.on,
             output: args.output,
         })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
     }
 }
 
@@ -83,9 +116,16 @@ fn command(route: Route) -> Command {
         .mut_args(|arg| for_route(arg, route))
 }
 
+fn for_count(command: Command) -> Command {
+    command.mut_args(|arg| for_route(arg, Route::Count))
+}
+
 /// An argument as the help of a route shows it: hidden where it does not apply, with the backends where its heading does
 /// not say them.
 fn for_route(arg: Arg, route: Route) -> Arg {
+    if arg.get_id() == "words" {
+        return arg.hide(route != Route::Count);
+    }
     let Some(option) = Opt::find(arg.get_id().as_str()) else {
         return arg;
     };

@@ -22,7 +22,7 @@ fn run(arguments: &[&str]) -> Output {
 fn words() -> Vec<(Opt, Vec<String>)> {
     let command = Spec::augment_args(clap::Command::new("bill"));
     let words = |arg: &clap::Arg| {
-        let flag = arg.get_long().unwrap();
+        let flag = arg.get_long()?;
         let option = Opt::find(flag).unwrap();
         let values = arg.get_possible_values();
         let value = match (arg.get_action().takes_values(), values.first()) {
@@ -31,9 +31,9 @@ fn words() -> Vec<(Opt, Vec<String>)> {
             (true, None) => Some("1".to_owned()),
         };
         let words = [option.to_string()].into_iter().chain(value);
-        (option, words.collect())
+        Some((option, words.collect()))
     };
-    command.get_arguments().map(words).collect()
+    command.get_arguments().filter_map(words).collect()
 }
 
 #[test]

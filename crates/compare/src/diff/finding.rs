@@ -11,6 +11,8 @@ names! {
     pub enum Kind as "finding" {
         /// The cost of a page rose beyond the tolerance.
         Regressed,
+        /// The cost spreads too far to be compared.
+        Unsteady,
         /// A page enters the hypervisor more often.
         MoreCrossings,
         /// A check of the new bill failed.
@@ -36,6 +38,7 @@ impl Kind {
     pub(super) const fn summary(self) -> &'static str {
         match self {
             Self::Regressed => "costs more",
+            Self::Unsteady => "spreads too far to be compared",
             Self::MoreCrossings => "enters the hypervisor more often",
             Self::CheckFailed => "a check failed",
             Self::CheckLost => "a check no longer passes",
@@ -116,6 +119,10 @@ pub(super) fn regressions(change: &Change, tolerance: f64) -> Vec<Finding> {
             format!("{:.1} -> {:.1}", change.old, change.new),
         )
     });
+    let unsteady = (change.verdict == Judgement::Unsteady).then(|| {
+        let kind = Kind::Unsteady;
+        Finding::new(&change.key, kind, kind.summary())
+    });
     let crossings = change.crossings_per_page.as_ref();
     let more_crossings = crossings.and_then(|crossings| {
         let (old, new) = (crossings.old?, crossings.new?);
@@ -124,5 +131,9 @@ pub(super) fn regressions(change: &Change, tolerance: f64) -> Vec<Finding> {
         let detail = || format!("{old:.4} -> {new:.4} a page");
         (new > old + allowed).then(|| Finding::new(&change.key, Kind::MoreCrossings, detail()))
     });
-    regressed.into_iter().chain(more_crossings).collect()
+    regressed
+        .into_iter()
+        .chain(unsteady)
+        .chain(more_crossings)
+        .collect()
 }

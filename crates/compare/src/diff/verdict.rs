@@ -1,6 +1,6 @@
 //! Verdict on a row.
 
-use pagetoll_bill::{Evidence, Row, Spread, names};
+use pagetoll_bill::{Evidence, Figures, Row, Spread, names};
 
 use super::permutation::p_value;
 
@@ -20,6 +20,8 @@ names! {
         Same,
         /// Too few runs to decide.
         Undecided,
+        /// The cost spreads too far to be compared.
+        Unsteady,
     }
 }
 
@@ -54,10 +56,20 @@ pub(super) fn compare(old: &Row, new: &Row, rule: Rule) -> Comparison {
         tolerance,
     } = rule;
     match evidence {
-        Evidence::Exact => by_tolerance(mean(old), mean(new), tolerance).into(),
+        Evidence::Exact => exact(old, new, tolerance).into(),
         Evidence::Measured => measured(runs(old), runs(new), tolerance),
         Evidence::Modelled => modelled(old, new, tolerance).into(),
     }
+}
+
+/// Beyond the tolerance, and beyond the spread of either side where that is known and more.
+fn exact(old: &Row, new: &Row, tolerance: f64) -> Verdict {
+    let figures = [old, new].map(Row::figures).into_iter().flatten();
+    if figures.clone().any(Figures::is_unsteady) {
+        return Verdict::Unsteady;
+    }
+    let spreads = figures.filter_map(|figures| figures.spread);
+    by_tolerance(mean(old), mean(new), spreads.fold(tolerance, f64::max))
 }
 
 fn mean(row: &Row) -> f64 {

@@ -37,6 +37,11 @@ pub(crate) fn xen_support(bytes: &[u8]) -> Result<XenSupport, String> {
     })
 }
 
+/// Returns whether a machine without a boot loader can start this kernel, by the note that PVH guests have.
+pub(crate) fn has_pvh_entry(bytes: &[u8]) -> bool {
+    xen_notes(bytes).is_ok_and(|types| types.contains(&XEN_ELFNOTE_PHYS32_ENTRY))
+}
+
 fn xen_notes(bytes: &[u8]) -> Result<Vec<u32>, object::read::Error> {
     let header = FileHeader64::<Endianness>::parse(bytes)?;
     let endian = header.endian()?;

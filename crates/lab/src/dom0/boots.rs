@@ -27,7 +27,7 @@ use crate::vm::cores::{Cores, side_by_side};
 use crate::vm::counter::{Counter, Detail, Execution};
 use crate::vm::files::GuestFiles;
 use crate::vm::guest_run::GuestRun;
-use crate::vm::machine::{Firmware, Machine, Mode};
+use crate::vm::machine::{Firmware, Machine, Mode, Variant};
 use crate::vm::options::Boot;
 
 /// A session after its boot.
@@ -44,11 +44,8 @@ impl SessionRun {
     /// Code that the session executed for a row, where it counted the row.
     pub(crate) fn sample(&self, row: &Row) -> Option<Sample<'_>> {
         let step = self.session.step_of(&row.key)?;
-        Some(Sample {
-            names: self.names.as_ref()?,
-            executed: self.executed.get(&step)?,
-            pages: row.pages.get(),
-        })
+        let executed = self.executed.get(&step)?;
+        Some(Sample::new(executed, self.names.as_ref()?, row.pages.get()))
     }
 }
 
@@ -208,6 +205,7 @@ impl Boots<'_> {
             hypervisor: xen.map_or_else(|| Ok(Symbols::default()), symbols_of)?,
             kernel: Symbols::from_kallsyms(kallsyms),
             program: symbols_of(&self.materials.init)?,
+            objects: Vec::new(),
         })
     }
 
@@ -280,6 +278,7 @@ pub(crate) fn machine(session: &Session, order: &Order) -> Machine {
         },
         pages_mib: pages_mib(order.pages),
         xen: session.xen,
+        variant: Variant::NONE,
     }
 }
 

@@ -23,7 +23,7 @@ use crate::kernels::Builder;
 use crate::linux::check_tools;
 use crate::request::{KernelRequest, Request, pages_mib};
 use crate::vm;
-use crate::vm::machine::{Firmware, Host, Machine, Mode};
+use crate::vm::machine::{Firmware, Host, Machine, Mode, Variant};
 
 pub use check::check;
 use guest::{DemandRun, Materials, PROBE};
@@ -88,6 +88,7 @@ fn machine(pages: Pages, host: Host) -> Machine {
         firmware: Firmware::LinuxAsHost(host),
         pages_mib: pages_mib(pages),
         xen: XenOptions::Default,
+        variant: Variant::NONE,
     }
 }
 

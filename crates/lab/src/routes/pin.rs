@@ -32,7 +32,7 @@ use crate::draft::{Clock, counted, image, part_of_stack};
 use crate::error::LabError;
 use crate::linux::{Kernel, check_tools};
 use crate::profile::{Profiling, Sample};
-use crate::vm::machine::{Firmware, Machine, Mode};
+use crate::vm::machine::{Firmware, Machine, Mode, Variant};
 use crate::vm::options::BootOptions;
 use crate::{kernels, vm};
 
@@ -174,6 +174,7 @@ fn machine(request: &Request) -> Machine {
         firmware: Firmware::LinuxWithIommu(huge, request.iommu),
         pages_mib: 0,
         xen: XenOptions::Default,
+        variant: Variant::NONE,
     }
 }
 

@@ -103,7 +103,7 @@ fn is_qemus_fault(error: &LabError) -> bool {
             matches!(ended.outcome, Outcome::Signalled(signal) if signal == Signal::SEGV.as_raw())
         }
         LabError::Guest { problem, .. } => problem.contains(console::STALE_BREAKPOINT),
-        LabError::Images(_) | LabError::Malformed { .. } => false,
+        LabError::Images(_) | LabError::Program { .. } | LabError::Malformed { .. } => false,
     }
 }
 
@@ -468,6 +468,7 @@ pub(super) fn next_after(report: &Report) -> String {
         Report::PinTraced(traced) => format!("trace {}", traced.shape),
         Report::PinUnavailable(shape) => shape.shape.to_string(),
         Report::PinCase(case) => format!("case {}", case.index),
+        Report::Program(_) => "run".to_owned(),
         Report::Tried(tried) => format!("exit code {}", tried.code),
         Report::Changed(changed) => changed.setting.clone(),
         Report::Blob(blob) => blob.name.clone(),

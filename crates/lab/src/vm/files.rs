@@ -35,6 +35,7 @@ struct Member<'a> {
 pub(crate) struct GuestFiles<'a> {
     firmware: Firmware,
     members: Vec<Member<'a>>,
+    folders: Vec<&'a str>,
     delivered: Vec<Member<'a>>,
 }
 
@@ -44,6 +45,7 @@ impl<'a> GuestFiles<'a> {
         Self {
             firmware,
             members: Vec::new(),
+            folders: Vec::new(),
             delivered: Vec::new(),
         }
     }
@@ -61,6 +63,11 @@ impl<'a> GuestFiles<'a> {
                 .into(),
         });
         Ok(())
+    }
+
+    /// Adds a folder, which may stay empty.
+    pub(crate) fn folder(&mut self, path: &'a str) {
+        self.folders.push(path);
     }
 
     /// Adds a file of these bytes.
@@ -100,8 +107,8 @@ impl<'a> GuestFiles<'a> {
     pub(crate) fn initramfs(&self) -> Result<Vec<u8>, Error> {
         let members = self.members.iter();
         let archive = match self.firmware.stops() {
-            true => assemble(members),
-            false => assemble(members.chain(&self.delivered)),
+            true => assemble(members, &self.folders),
+            false => assemble(members.chain(&self.delivered), &self.folders),
         };
         archive.map_err(Error::io("assemble", Path::new("initramfs")))
     }
@@ -133,11 +140,14 @@ pub(crate) fn first_of(firmware: Firmware) -> Option<Step> {
     firmware.unplugs().map(|_| Step::Rescan)
 }
 
-fn assemble<'a>(members: impl Iterator<Item = &'a Member<'a>>) -> io::Result<Vec<u8>> {
+fn assemble<'a>(
+    members: impl Iterator<Item = &'a Member<'a>>,
+    more: &'a [&'a str],
+) -> io::Result<Vec<u8>> {
     let members: Vec<_> = members.collect();
     let mut archive = Vec::new();
     let mut inode = 1;
-    for folder in FOLDERS.into_iter().chain(folders(&members)) {
+    for folder in FOLDERS.into_iter().chain(folders(&members, more)) {
         let entry = Builder::new(folder).ino(inode).nlink(2).mode(0o755);
         archive = entry
             .set_mode_file_type(ModeFileType::Directory)
@@ -162,10 +172,12 @@ fn assemble<'a>(members: impl Iterator<Item = &'a Member<'a>>) -> io::Result<Vec
     trailer(archive)
 }
 
-/// Folders that members lie in beside [`FOLDERS`], each after the one above it.
-fn folders<'a>(members: &[&'a Member<'a>]) -> BTreeSet<&'a str> {
+/// Folders that members lie in, and these, beside [`FOLDERS`], each after the one above it.
+fn folders<'a>(members: &[&'a Member<'a>], more: &'a [&'a str]) -> BTreeSet<&'a str> {
     let above = |member: &&'a Member<'a>| Path::new(member.name).ancestors().skip(1);
-    let folders = members.iter().flat_map(above).filter_map(Path::to_str);
+    let of_members = members.iter().flat_map(above);
+    let more = more.iter().flat_map(|folder| Path::new(folder).ancestors());
+    let folders = of_members.chain(more).filter_map(Path::to_str);
     folders
         .filter(|folder| !folder.is_empty() && !FOLDERS.contains(folder))
         .collect()

@@ -7,7 +7,7 @@
 //! All files are named relative to the folder, so that the command is the same on every machine.
 
 use pagetoll_bill::Arch;
-use pagetoll_bill::spec::{Iommu, KvmMode};
+use pagetoll_bill::spec::{Cpu, Iommu, KvmMode};
 use pagetoll_host::process::Run;
 use pagetoll_host::tools::Tool;
 use pagetoll_protocol::step::Step;
@@ -27,7 +27,7 @@ pub(crate) const COUNTS: &str = "counts";
 /// Size of the device that carries bulk data out, in MiB. A traced run of 4096 pages leaves about 5 MiB.
 pub(crate) const SHARED_MIB: u64 = 64;
 /// Memory of kernel, initramfs, page tables and a trace, beside the pages that are billed.
-const GUEST_BASE_MIB: u64 = 448;
+pub(crate) const GUEST_BASE_MIB: u64 = 448;
 /// Memory of Xen itself: 256 MiB leaves room for trace buffers and heap.
 const XEN_BASE_MIB: u64 = 256;
 
@@ -175,6 +175,25 @@ pub(crate) struct Machine {
     pub(crate) pages_mib: u64,
     /// Options of its Xen.
     pub(crate) xen: XenOptions,
+    /// Differences from other machines of the firmware.
+    pub(crate) variant: Variant,
+}
+
+/// Differences of a machine without an IOMMU from others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Variant {
+    /// The processor, in place of Nehalem.
+    pub(crate) cpu: Option<Cpu>,
+    /// A word more on the kernel's command line, where this is not 0.
+    pub(crate) shake: u32,
+}
+
+impl Variant {
+    /// No difference.
+    pub(crate) const NONE: Self = Self {
+        cpu: None,
+        shake: 0,
+    };
 }
 
 impl Mode {
@@ -270,7 +289,9 @@ impl Machine {
     /// Board and processor; edu is a device that does DMA on request.
     fn board(self) -> Vec<&'static str> {
         match self.firmware {
-            Firmware::Xen | Firmware::Linux => vec!["-cpu", "Nehalem"],
+            Firmware::Xen | Firmware::Linux => {
+                vec!["-cpu", self.variant.cpu.unwrap_or(Cpu::Nehalem).name()]
+            }
             // The nearest to a server of AMD's that QEMU emulates; Nehalem has no virtualisation there.
             Firmware::LinuxAsHost(Host::Svm) => vec!["-cpu", "EPYC,+svm"],
             Firmware::LinuxAsHost(Host::El2(_)) => vec![
@@ -331,6 +352,14 @@ impl Machine {
         }
     }
 
+    /// A parameter of a module that no kernel has.
+    fn shaken(self) -> String {
+        match self.variant.shake {
+            0 => String::new(),
+            shake => format!(" pagetoll.shake={shake}"),
+        }
+    }
+
     fn linux_command_line(self) -> String {
         let console = match (self.firmware, self.firmware.arch()) {
             (Firmware::Xen, _) => "hvc0",
@@ -338,7 +367,11 @@ impl Machine {
             (_, Arch::Arm64) => "ttyAMA0",
         };
         // Errors and panics reach the console; -1 ends the machine at once after a panic.
-        let common = format!("console={console} panic=-1 loglevel=4{}", self.watchdogs());
+        let common = format!(
+            "console={console} panic=-1 loglevel=4{}{}",
+            self.watchdogs(),
+            self.shaken()
+        );
         match self.firmware {
             Firmware::LinuxAsHost(Host::El2(KvmMode::Nvhe)) => {
                 format!("{common} kvm-arm.mode=nvhe")
@@ -362,6 +395,7 @@ mod tests {
             firmware,
             pages_mib: 64,
             xen: XenOptions::Default,
+            variant: Variant::NONE,
         };
         machine.command().to_string()
     }

@@ -315,6 +315,7 @@ mod tests {
             batches: vec![1],
             mechanisms: vec![Flush::GlobalPages.into(), Flush::NoGlobalPages.into()],
             runs: 1,
+            program: Vec::new(),
         }
     }
 

@@ -206,6 +206,7 @@ mod tests {
             batches: vec![1, 32],
             mechanisms: mechanisms.iter().map(|&one| one.into()).collect(),
             runs: 1,
+            program: Vec::new(),
         }
     }
 
@@ -298,6 +299,7 @@ mod tests {
             batches: vec![1],
             mechanisms: pagetoll_bill::Route::Unmap.mechanisms().collect(),
             runs: 1,
+            program: Vec::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Profiles of rows: whose instructions they were, what is slow among them, and in which functions.
 
 use pagetoll_bill::profile::{Events, Function, Part, Profile};
-use pagetoll_bill::{Bill, Row};
+use pagetoll_bill::{Bill, Route, Row};
 
 use crate::document::{Calls, Section};
 use crate::figure;
@@ -43,10 +43,11 @@ pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
     let unit = figure::unit_per_item(bill);
     let parts = format!("Whose instructions they were, {unit}");
     let events = figure::per_item("What is slow among them, number", bill);
-    let mut sections = vec![
-        Section::table(parts, parts_of(&profiled)),
-        Section::table(events, events_of(&profiled)),
-    ];
+    let mut sections = Vec::new();
+    if bill.route != Route::Count {
+        sections.push(Section::table(parts, parts_of(&profiled)));
+    }
+    sections.push(Section::table(events, events_of(&profiled)));
     for one in &profiled {
         let title = format!("{}, {unit}", one.row.key);
         let functions = functions_of(one, detail);

@@ -182,6 +182,7 @@ mod tests {
                 batches: vec![1],
                 mechanisms: vec![],
                 runs: 1,
+                program: Vec::new(),
             },
             rows,
             notes: vec![],

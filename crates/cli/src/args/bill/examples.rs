@@ -12,8 +12,23 @@ pub(super) const fn examples(route: Route) -> &'static str {
         Route::Flush => FLUSH,
         Route::Pin => PIN,
         Route::Demand => DEMAND,
+        Route::Count => COUNT,
     }
 }
+
+/// Of the route `count`, and of the command.
+pub(in crate::args) const COUNT: &str = "\
+Examples:
+  pagetoll count --vary 4096 -- ./touch {n}
+      Instructions per operation, in user space and kernel, by function and by system call
+  pagetoll count --xen --vary 100000 -- perf bench syscall basic -l {n}
+      The same natively and as a PV dom0, and what Xen adds
+  pagetoll count --kernel debian,arch/x86/boot/bzImage --vary 4096 --syscall munmap -- ./touch {n}
+      What one system call executes, on two kernels side by side
+  pagetoll count --marks -- ./benchmark
+      Between PAGETOLL_BEGIN and PAGETOLL_END of pagetoll.h
+  pagetoll count --vary 4096 --output new.json -- ./touch {n} && pagetoll diff base.json new.json
+      A gate: fails above the tolerance and the spreads of both";
 
 const UNMAP: &str = "\
 Examples:

@@ -72,8 +72,12 @@ impl<'a> Commits<'a> {
 const fn flavour(route: Route) -> Flavour {
     match route {
         Route::Pin => Flavour::Vfio,
-        Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush | Route::Demand => {
-            Flavour::Lab
-        }
+        Route::Unmap
+        | Route::Fault
+        | Route::Switch
+        | Route::Irq
+        | Route::Flush
+        | Route::Demand
+        | Route::Count => Flavour::Lab,
     }
 }

@@ -118,6 +118,7 @@ impl Judge {
                 Verdict::Bad
             }
             (diff::Verdict::Undecided, _) => return Err("has too few runs to say".to_owned()),
+            (diff::Verdict::Unsteady, _) => return Err("spreads too far to say".to_owned()),
             _ => Verdict::Good,
         };
         Ok(Judged {

@@ -218,6 +218,7 @@ mod tests {
             batches: vec![1, 16],
             mechanisms: vec![Mechanism::Uffd.into()],
             runs: 1,
+            program: Vec::new(),
         };
         assert_eq!(
             step::order(&steps_of_probe(&order)),
@@ -232,6 +233,7 @@ mod tests {
             batches: vec![1],
             mechanisms: vec![CHECKED.into()],
             runs: 1,
+            program: Vec::new(),
         };
         let order = step::order(&steps_of_probe(&order));
         let checks: Vec<_> = order.lines().skip(3).collect();

@@ -340,6 +340,7 @@ mod tests {
             batches: vec![1],
             mechanisms: mechanisms.iter().map(|&one| one.into()).collect(),
             runs: 1,
+            program: Vec::new(),
         }
     }
 

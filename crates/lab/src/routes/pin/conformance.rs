@@ -17,7 +17,7 @@ use crate::conformance::{Answers, Next, TIMEOUT};
 use crate::error::LabError;
 use crate::kernels;
 use crate::linux::{NamedText, NativeBoot, check_tools};
-use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
+use crate::vm::machine::{Firmware, HugePages, Machine, Mode, Variant};
 use crate::vm::options::BootOptions;
 
 const NAME: &str = "conformance";
@@ -104,6 +104,7 @@ fn machine(cases: &[Case], arch: Arch) -> Machine {
         ),
         pages_mib: 0,
         xen: XenOptions::Default,
+        variant: Variant::NONE,
     }
 }
 

@@ -20,6 +20,7 @@ pub(super) fn request(pages: u64) -> Request {
             batches: vec![1, 16],
             mechanisms: Route::Demand.mechanisms_on(Backend::Live).collect(),
             runs: 1,
+            program: Vec::new(),
         },
         vcpus: vec![1, 2],
         readers: 1,

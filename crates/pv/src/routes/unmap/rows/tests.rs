@@ -11,6 +11,7 @@ fn order() -> Order {
         batches: vec![1, 8],
         mechanisms: mechanisms.map(Into::into).to_vec(),
         runs: 1,
+        program: Vec::new(),
     }
 }
 

@@ -1,0 +1,333 @@
+//! Rows of a program from its runs: the cost of an operation, its spread, and failures of the program.
+
+use pagetoll_backend::Stacks;
+use pagetoll_bill::route::Count;
+use pagetoll_bill::{Figures, Operation, Row, RowKey, System, Toll, Unavailable};
+use pagetoll_protocol::report::ProgramRun;
+use pagetoll_pv::rows::per;
+use pagetoll_units::Pages;
+use regex::Regex;
+
+use super::boots::ProgramBoot;
+use super::{Asked, Measure, Program};
+use crate::error::LabError;
+use crate::profile::{Profiling, Sample};
+
+/// Share of a run by which the longest has to be longer than the shortest.
+const LEAST_GROWTH: f64 = 0.01;
+
+/// Refuses a run that failed.
+///
+/// # Errors
+/// [`LabError::Program`] with the cause, as far as it can be told.
+pub(super) fn check(run: &ProgramRun, asked: &Asked, boot: &str) -> Result<(), LabError> {
+    const SIGILL: i32 = 4;
+    const NOT_RUN: i32 = 127;
+    let (signal, code) = (run.status & 0x7f, run.status >> 8 & 0xff);
+    let cause = if run.output_full {
+        "wrote more than 16 MiB of output; expected less".to_owned()
+    } else if run.killed_for_memory {
+        format!(
+            "ran out of the guest's {} MiB; give it more by --ram",
+            asked.ram_mib
+        )
+    } else if signal == SIGILL {
+        let cpu = asked
+            .cpu
+            .map_or("Nehalem, which has no AVX".to_owned(), |cpu| {
+                cpu.to_string()
+            });
+        format!(
+            "executed an instruction that the processor lacks: it is {cpu}; choose another by --cpu"
+        )
+    } else if signal != 0 {
+        format!("was killed by signal {signal}")
+    } else if code == NOT_RUN {
+        "ended with exit code 127: a program, a library or a file is missing; copy it by --file, or by --files-of-run all \
+         that a run here opens"
+            .to_owned()
+    } else if code != 0 {
+        format!("ended with exit code {code}; expected 0")
+    } else {
+        return Ok(());
+    };
+    let output = run.output.trim();
+    let last = output.lines().rev().take(5).collect::<Vec<_>>();
+    let last: Vec<_> = last.into_iter().rev().collect();
+    let said = match last.is_empty() {
+        true => String::new(),
+        false => format!("; it wrote: {}", last.join(" | ")),
+    };
+    Err(LabError::Program {
+        boot: boot.to_owned(),
+        problem: format!("{cause}{said}"),
+    })
+}
+
+/// A run, or a difference of two, and how many operations it is.
+#[derive(Clone, Copy)]
+struct Slope {
+    run: usize,
+    /// The run that is taken off.
+    less: Option<usize>,
+    operations: u64,
+}
+
+/// The slopes of a boot; the first is the cost.
+fn slopes(asked: &Asked, boot: &ProgramBoot) -> Result<Vec<Slope>, LabError> {
+    let whole = |operations| {
+        vec![Slope {
+            run: 0,
+            less: None,
+            operations,
+        }]
+    };
+    Ok(match &asked.measure {
+        Measure::Vary(count) => vec![
+            Slope {
+                run: 2,
+                less: Some(1),
+                operations: 2 * count,
+            },
+            Slope {
+                run: 1,
+                less: Some(0),
+                operations: *count,
+            },
+        ],
+        Measure::Whole(count) => whole(*count),
+        Measure::Printed(expression) => {
+            let found = printed(expression, &boot.output).filter(|&count| count > 0);
+            whole(found.ok_or_else(|| LabError::Program {
+                boot: boot.system.to_string(),
+                problem: format!(
+                    "--ops-from '{expression}': its output has no such number; it wrote: {}",
+                    boot.output.chars().take(200).collect::<String>().trim()
+                ),
+            })?)
+        }
+        Measure::Marks => {
+            let begins = boot.executed.first().map_or(0, |executed| executed.begins);
+            match begins {
+                0 => {
+                    return Err(LabError::Program {
+                        boot: boot.system.to_string(),
+                        problem: "--marks: it executed no PAGETOLL_BEGIN; expected the marks of pagetoll.h in it".to_owned(),
+                    });
+                }
+                begins => whole(begins),
+            }
+        }
+    })
+}
+
+/// The number that an output has in the first group of an expression, or after its match.
+fn printed(expression: &Regex, output: &str) -> Option<u64> {
+    let captures = expression.captures(output)?;
+    let text = match captures.get(1) {
+        Some(group) => group.as_str(),
+        None => output.get(captures.get(0)?.end()..)?,
+    };
+    let mut words = text.split(|c: char| !c.is_ascii_digit());
+    words.find(|digits| !digits.is_empty())?.parse().ok()
+}
+
+impl ProgramBoot {
+    /// Code that was executed for a slope; `None` where the clock alone counted.
+    fn sample<'a>(&'a self, slope: Slope, under: &'a [String]) -> Option<Sample<'a>> {
+        let less = slope.less.map(|less| self.executed.get(less));
+        Some(Sample {
+            executed: self.executed.get(slope.run)?,
+            less: match less {
+                Some(less) => Some(less?),
+                None => None,
+            },
+            names: &self.names,
+            under,
+            pages: slope.operations,
+        })
+    }
+
+    fn cost(&self, slope: Slope, under: &[String]) -> f64 {
+        if let Some(sample) = self.sample(slope, under) {
+            return sample.cost();
+        }
+        let clock = |run: usize| {
+            let run = self.runs.get(run);
+            per(run.map_or(0, |run| run.instructions), slope.operations)
+        };
+        clock(slope.run) - slope.less.map_or(0.0, clock)
+    }
+}
+
+/// A row of each system.
+///
+/// # Errors
+/// [`LabError::Program`]: the program does not do more when it is told to.
+pub(super) fn rows(program: &Program, boots: &[ProgramBoot]) -> Result<Vec<Row>, LabError> {
+    let systems = program.asked.systems.iter();
+    let mut rows: Vec<_> = systems
+        .map(|&system| row(program, system, boots))
+        .collect::<Result<_, _>>()?;
+    let native = rows.iter().find(|row| row.key.system == System::Native);
+    let native = native.and_then(Row::cost);
+    let xen = rows
+        .iter_mut()
+        .find(|row| row.key.system == System::XenPvDom0);
+    if let Some((native, figures)) = native.zip(xen.and_then(Row::figures_mut)) {
+        figures.tolls = vec![
+            Toll::once("native", native),
+            Toll::once("xen", figures.cost_per_page - native),
+        ];
+    }
+    Ok(rows)
+}
+
+fn row(program: &Program, system: System, boots: &[ProgramBoot]) -> Result<Row, LabError> {
+    let asked = &program.asked;
+    let of_system = || boots.iter().filter(|boot| boot.system == system);
+    let first = of_system().find(|boot| boot.shake == 0);
+    let key = RowKey::new(Operation::Run, Count::Program, system);
+    let Some(first) = first else {
+        return Ok(Row::unavailable(key, Pages(1), "nothing was reported"));
+    };
+    let [slope, ..] = slopes(asked, first)?[..] else {
+        return Ok(Row::unavailable(key, Pages(1), "nothing was reported"));
+    };
+    check_growth(asked, first)?;
+    let cost = first.cost(slope, &asked.under);
+    let mut furthest = 0.0_f64;
+    let mut compared = 0;
+    for boot in of_system() {
+        for other in slopes(asked, boot)? {
+            let other = boot.cost(other, &asked.under);
+            tracing::debug!("{system} {}: {other} an operation", boot.shake);
+            furthest = furthest.max((other - cost).abs());
+            compared += 1;
+        }
+    }
+    let mut figures = Figures::of_runs(vec![cost]);
+    if let Ok(figures) = &mut figures {
+        figures.spread = (compared > 1 && cost != 0.0).then(|| furthest / cost.abs());
+        if cost == 0.0 && !asked.under.is_empty() {
+            let problem = format!("it executes nothing below {}", asked.under.join(" or "));
+            return Ok(Row::new(
+                key,
+                Pages(slope.operations),
+                Err(Unavailable(problem)),
+            ));
+        }
+    }
+    let mut row = Row::new(key, Pages(slope.operations), figures);
+    let sample = first.sample(slope, &asked.under);
+    row.profile = sample.map(|sample| sample.profile_by_entry());
+    Ok(row)
+}
+
+/// Refuses a program whose runs take no longer when they are to do more.
+fn check_growth(asked: &Asked, boot: &ProgramBoot) -> Result<(), LabError> {
+    let Measure::Vary(count) = asked.measure else {
+        return Ok(());
+    };
+    let whole = |run| {
+        let slope = Slope {
+            run,
+            less: None,
+            operations: 1,
+        };
+        boot.cost(slope, &[])
+    };
+    let (least, most) = (whole(0), whole(2));
+    if most - least >= least * LEAST_GROWTH {
+        return Ok(());
+    }
+    Err(LabError::Program {
+        boot: boot.system.to_string(),
+        problem: format!(
+            "--vary {count}: it executed {least} instructions for {{n}} = {count} and {most} for {}; expected at least a \
+             hundredth more: give a larger N, or a program that does {{n}} operations and does not run for a time",
+            4 * count
+        ),
+    })
+}
+
+/// Stacks of all rows, where they are wanted.
+pub(super) fn stacks(program: &Program, boots: &[ProgramBoot], profiling: Profiling) -> Stacks {
+    let mut stacks = Stacks::new();
+    if profiling != Profiling::Stacks {
+        return stacks;
+    }
+    for boot in boots.iter().filter(|boot| boot.shake == 0) {
+        let slope = slopes(&program.asked, boot)
+            .ok()
+            .and_then(|slopes| slopes.first().copied());
+        let sample = slope.and_then(|slope| boot.sample(slope, &program.asked.under));
+        if let Some(sample) = sample {
+            let key = RowKey::new(Operation::Run, Count::Program, boot.system);
+            sample.fold(&[key.to_string()], &mut stacks);
+        }
+    }
+    stacks
+}
+
+/// Notes of the bill.
+pub(super) fn notes(
+    program: &Program,
+    rows: &[Row],
+    no_counter: Option<&Unavailable>,
+) -> Vec<String> {
+    let asked = &program.asked;
+    let mut notes = vec![match &asked.measure {
+        Measure::Vary(count) => format!(
+            "one operation: the difference between runs of {} and {}, divided by {}, after two runs that are not counted",
+            2 * count,
+            4 * count,
+            2 * count
+        ),
+        Measure::Whole(count) => {
+            format!("one operation: a whole run, with its start and its end, divided by {count}")
+        }
+        Measure::Printed(expression) => {
+            format!(
+                "one operation: a whole run, with its start and its end, divided by the number after '{expression}'"
+            )
+        }
+        Measure::Marks => {
+            "one operation: what lies between a PAGETOLL_BEGIN and a PAGETOLL_END of the program"
+                .to_owned()
+        }
+    }];
+    if !asked.under.is_empty() {
+        notes.push(format!("counted below {} alone", asked.under.join(" or ")));
+    }
+    notes.push(format!(
+        "spread: the largest difference from the cost in {} boots that differ in a word of the command line and a file{}",
+        asked.shakes + 1,
+        match asked.measure {
+            Measure::Vary(_) => ", and between the slopes of N to 2N and 2N to 4N",
+            _ => "",
+        }
+    ));
+    notes.push("one vCPU: nothing waits for another CPU, and no instruction is a time".to_owned());
+    if let Some(found) = asked.found {
+        notes.push(format!(
+            "the kernel is {found} of this folder; --kernel names another"
+        ));
+    }
+    if let Some(reason) = no_counter {
+        notes.push(format!(
+            "counted by the clock, which a program that sleeps makes jump: {reason}"
+        ));
+    }
+    for row in rows {
+        let unsteady = row.figures().filter(|figures| figures.is_unsteady());
+        if let Some(spread) = unsteady.and_then(|figures| figures.spread) {
+            notes.push(format!(
+                "{}: unsteady, it spreads by {:.1} %: no change of it can be told, and diff fails",
+                row.key,
+                spread * 100.0
+            ));
+        }
+    }
+    notes
+}
