@@ -12,7 +12,14 @@ use flate2::write::DeflateEncoder;
 const PROGRAMS: [(&str, &[&str]); 2] = [
     (
         "session",
-        &["lib", "lib/linux", "lib/linux/host", "steps", "session"],
+        &[
+            "lib",
+            "lib/linux",
+            "lib/linux/host",
+            "lib/linux/tick",
+            "steps",
+            "session",
+        ],
     ),
     (
         "pin-probe",

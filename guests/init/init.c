@@ -5,6 +5,7 @@
  *
  *   module PATH [PARAMETERS]               load a kernel module
  *   settle LIMIT_S                         see settle.h
+ *   steady                                 see steady.h
  *   unplug VENDOR DEVICE                   see pci.h
  *   rescan                                 find it again
  *   conformance FILE
@@ -34,6 +35,7 @@
 #include "../lib/linux/file.h"
 #include "../lib/linux/guest/pci.h"
 #include "../lib/linux/process.h"
+#include "../lib/linux/steady/steady.h"
 #include "../lib/shared_memory.h"
 #include "../steps/steps.h"
 #include "checks.h"
@@ -141,6 +143,8 @@ static void run_step(const char *line)
 		step_module(a, b);
 	else if (sscanf(line, "settle %u", &x) == 1)
 		settle(x);
+	else if (!strcmp(line, "steady"))
+		steady();
 	else if (sscanf(line, "unplug %x %x", &x, &y) == 2)
 		pci_unplug(x, y);
 	else if (!strcmp(line, "rescan"))

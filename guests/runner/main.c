@@ -19,9 +19,9 @@
 
 #include "../lib/linux/fail.h"
 #include "../lib/linux/file.h"
+#include "../lib/linux/steady/steady.h"
 #include "../lib/marks.h"
 #include "program.h"
-#include "steady.h"
 
 static struct program program;
 static char *words[MOST_WORDS + 1];

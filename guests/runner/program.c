@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../lib/clock.h"
 #include "../lib/linux/fail.h"
+#include "../lib/linux/steady/steady.h"
 #include "../lib/marks.h"
 
 #define FOLDER "/.pagetoll"
@@ -46,17 +46,6 @@ void program_prepare(void)
 	mount_or_fail("/dev/shm", "mode=1777");
 	mkdir("/tmp", 0755);
 	chmod("/tmp", 01777);
-}
-
-/* Right after a timer tick, so that the number of ticks in a run follows from its length alone. */
-static void await_tick(void)
-{
-	struct timespec then, now;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &then);
-	do
-		clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	while (now.tv_nsec == then.tv_nsec);
 }
 
 /* In the child, which shares this process's memory until then. */
@@ -198,7 +187,7 @@ void program_run(const struct program *program)
 		close(output);
 		return;
 	}
-	await_tick();
+	await_start();
 	if (program->marks == AROUND)
 		MARK_NOP(MARK_BEGIN);
 	began = ticks();

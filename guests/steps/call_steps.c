@@ -116,6 +116,7 @@ void step_call(const char *name, uint32_t count, uint32_t mark)
 	/* Switches come in pairs. */
 	count += count & 1;
 	begin(operation, &pipes);
+	await_start();
 	operation->timed(&pipes, WARM_UP);
 	mark_begin(mark);
 	start = ticks();

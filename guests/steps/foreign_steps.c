@@ -176,7 +176,7 @@ void step_foreign(const char *name, uint32_t batch, uint32_t pages, uint32_t mar
 	if (pages > other.pages)
 		pages = other.pages;
 	operation->prepare(batch, pages);
-	await_tick();
+	await_start();
 	mark_begin(mark);
 	start = ticks();
 	operation->timed();

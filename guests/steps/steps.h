@@ -70,8 +70,8 @@ void line_end(void);
 /* Reports what this is: kernel, hypervisor, CPUs. */
 void report_hello(void);
 
-/* Returns right after a timer tick: the number of ticks in what follows depends on its length alone. */
-void await_tick(void);
+/* Defined by each program: returns when what follows can be timed, right after a timer tick. */
+void await_start(void);
 
 /* Marks around what is timed: lib/marks.h. */
 void mark_begin(uint32_t mark);

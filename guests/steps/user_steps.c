@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../lib/clock.h"
@@ -95,17 +94,6 @@ static const struct operation {
 	{ "fork", write_pages_and_make_pipe, fork_child, end_child },
 };
 
-/* One tick is half a percent of the shortest operation. */
-void await_tick(void)
-{
-	struct timespec then, now;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &then);
-	do
-		clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	while (now.tv_nsec == then.tv_nsec);
-}
-
 void step_user(const char *name, uint32_t pages, uint32_t mark)
 {
 	const struct operation *operation = find_named(operations, name);
@@ -117,7 +105,7 @@ void step_user(const char *name, uint32_t pages, uint32_t mark)
 		fail("map pages");
 	madvise((void *)area.addr, area.size, MADV_NOHUGEPAGE);
 	operation->prepare(area);
-	await_tick();
+	await_start();
 	mark_begin(mark);
 	start = ticks();
 	operation->timed(area);

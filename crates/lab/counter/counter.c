@@ -5,7 +5,7 @@
  *
  * For each step of the order it appends to the file out=PATH a line "step" with the step's number and counts of events, in
  * the order of enum event, then exceptions, traps, accesses of memory, and marks that began; with stacks=on the stacks follow
- * (stack.h), and without it exceptions, traps and accesses are 0. Until the first step nothing but its mark is looked for, so
+ * (stack.h), and without it exceptions, traps and accesses are 0; a line "end" is the last of a step. Until the first step nothing but its mark is looked for, so
  * that a boot takes no longer. With check=on it ends QEMU at once with status 0: then this QEMU takes it.
  *
  * One vCPU only: nothing is locked.
@@ -71,6 +71,7 @@ static void write_step(void)
 	fprintf(out, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", entries.exceptions, entries.traps, inside.accesses,
 		begins);
 	stack_write(out);
+	fprintf(out, "end\n");
 	/* What is not there is missed by the reader. */
 	if (fflush(out))
 		fprintf(stderr, "counter: cannot write counts\n");

@@ -538,8 +538,9 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Entries of system calls: arch/x86/include/asm/syscall_wrapper.h.
-pub(crate) const SYSTEM_CALLS: [&str; 2] = ["__x64_sys_", "__ia32_sys_"];
+/// Entries of system calls: arch/x86/include/asm/syscall_wrapper.h. Where several names are of one address, any of them may
+/// be the one that is known.
+pub(crate) const SYSTEM_CALLS: [&str; 4] = ["__x64_sys_", "__ia32_sys_", "__do_sys_", "__se_sys_"];
 /// Entries of page faults of a native kernel and of a PV guest: arch/x86/include/asm/idtentry.h, arch/x86/xen/xen-asm.S.
 const PAGE_FAULTS: [&str; 3] = [
     "asm_exc_page_fault",

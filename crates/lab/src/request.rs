@@ -14,6 +14,7 @@ use pagetoll_pv::routes::LIMITS;
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
+use crate::dom0::STEADY_MIB;
 use crate::kernels::{self, Builder, Hypervisor, Kernel};
 use crate::profile::Profiling;
 use crate::vm::machine::{Firmware, Host, Machine, Mode, Variant};
@@ -129,7 +130,7 @@ impl KernelRequest<'_> {
 /// Memory that the default order's guests take when two run side by side, in MiB.
 #[must_use]
 pub fn default_memory_mib() -> u64 {
-    let pages_mib = pages_mib(LIMITS.pages);
+    let pages_mib = pages_mib(LIMITS.pages) + STEADY_MIB;
     let of = |firmware| {
         Machine {
             mode: Mode::Counting,

@@ -52,6 +52,8 @@ const INIT: Program = on_linux(
         "lib",
         "lib/linux",
         "lib/linux/guest",
+        "lib/linux/steady",
+        "lib/linux/tick",
         "steps",
         "init",
         "init/checks",
@@ -83,7 +85,17 @@ const KVM_CASES: Program = on_linux(
         "demand-probe/conformance",
     ],
 );
-const RUNNER: Program = on_linux("runner", &["lib", "lib/linux", "lib/linux/guest", "runner"]);
+const RUNNER: Program = on_linux(
+    "runner",
+    &[
+        "lib",
+        "lib/linux",
+        "lib/linux/guest",
+        "lib/linux/steady",
+        "lib/linux/tick",
+        "runner",
+    ],
+);
 const PV32_PROBE: Program = Program {
     name: "pv32-probe",
     folders: &["lib", "pv32-probe", "pv32-probe/freestanding"],

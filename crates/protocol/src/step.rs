@@ -45,6 +45,8 @@ pub enum Step {
     Module(String),
     /// Waits until the kernel is idle, or for a minute of the guest's time.
     Settle,
+    /// Makes costs of user space follow from what it does alone: large per-CPU page lists, randomness.
+    Steady,
     /// Takes the PCI device with these ids from the kernel, until [`Step::Rescan`].
     Unplug { vendor: u16, device: u16 },
     /// Lets the kernel find the PCI devices that it does not know.
@@ -145,6 +147,7 @@ impl Display for Step {
         match self {
             Self::Module(path) => write!(f, "module /{path}"),
             Self::Settle => write!(f, "settle {SETTLE_SECONDS}"),
+            Self::Steady => write!(f, "steady"),
             Self::Pages(pages) => write!(f, "pages {}", pages.get()),
             Self::Clear { method, batch } => write!(f, "clear {method} {batch}"),
             Self::Race {
@@ -219,8 +222,12 @@ impl Step {
 /// The steps at the beginning that make a guest ready, and the rest.
 #[must_use]
 pub fn divided(steps: &[Step]) -> (&[Step], &[Step]) {
-    let prepares =
-        |step: &Step| matches!(step, Step::Settle | Step::Module(_) | Step::Unplug { .. });
+    let prepares = |step: &Step| {
+        matches!(
+            step,
+            Step::Settle | Step::Steady | Step::Module(_) | Step::Unplug { .. }
+        )
+    };
     let first = steps.iter().position(|step| !prepares(step));
     steps.split_at(first.unwrap_or(steps.len()))
 }
@@ -433,6 +440,7 @@ mod tests {
         vec![
             Step::Module("m.ko".to_owned()),
             Step::Settle,
+            Step::Steady,
             Step::Race {
                 mechanism: Unmap::SetPte,
                 batch: 1,

@@ -96,6 +96,13 @@ pub struct Steps {
     pub observed: Vec<Step>,
 }
 
+impl Steps {
+    /// Twice: the second fills what the first has emptied.
+    fn warm_ups(&self) -> impl Iterator<Item = Step> {
+        self.warm_up.iter().chain(&self.warm_up).cloned()
+    }
+}
+
 impl Privcmd {
     /// The step that loads it, where it is a module.
     pub(crate) fn module(self) -> Option<Step> {
@@ -119,14 +126,17 @@ pub(crate) fn preparation(abilities: Abilities) -> Vec<Step> {
     let probe = Step::Module(PROBE_MODULE.to_owned());
     let modules = abilities.probe.then_some(probe);
     let modules = modules.into_iter().chain(abilities.privcmd.module());
-    [Step::Settle].into_iter().chain(modules).collect()
+    [Step::Settle, Step::Steady]
+        .into_iter()
+        .chain(modules)
+        .collect()
 }
 
 /// Counts in a dom0: first without the trace, which costs, then with it.
 pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Vec<Step> {
     let mut all = preparation(abilities);
     all.push(Step::Pages(order.pages));
-    all.extend(steps.warm_up.clone());
+    all.extend(steps.warm_ups());
     if abilities.probe {
         all.extend(steps.baselines.iter().cloned());
     }
@@ -151,8 +161,8 @@ fn measured(abilities: Abilities, steps: &Steps) -> Vec<Step> {
 
 /// Counts what user space sees without Xen.
 pub(crate) fn native(order: &Order, steps: &Steps) -> Vec<Step> {
-    let mut all = vec![Step::Settle, Step::Pages(order.pages)];
-    all.extend(steps.warm_up.clone());
+    let mut all = vec![Step::Settle, Step::Steady, Step::Pages(order.pages)];
+    all.extend(steps.warm_ups());
     all.extend(steps.observed.iter().cloned());
     all
 }

@@ -21,7 +21,7 @@ use pagetoll_host::error::{Error, Outcome};
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::{PerArch, Tool};
 
-use crate::vm::machine::SHARED_MIB;
+use crate::vm::machine::{COUNTS_MIB, SHARED_MIB};
 
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 /// The limit of a trial. Assumed: QEMU lists its processors in less than a second.
@@ -145,7 +145,7 @@ fn with_limits(run: Run, user: Option<User>, memory_mib: u64) -> Run {
     }
     words.extend(["--", "prlimit", "--core=0"].map(Into::into));
     let mib = |name: &str, mib: u64| OsString::from(format!("--{name}={}", mib << 20));
-    words.push(mib("fsize", SHARED_MIB));
+    words.push(mib("fsize", COUNTS_MIB));
     words.push(mib("as", memory_mib + SHARED_MIB + QEMU_MIB));
     words.push(format!("--nofile={OPEN_FILES}").into());
     words.push("--".into());

@@ -19,7 +19,7 @@ use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::Tool;
 use pagetoll_pv::findings::Flushes;
 
-use crate::vm::machine::{COUNTER, COUNTS};
+use crate::vm::machine::{COUNTER, COUNTS, COUNTS_MIB};
 
 /// Sources of the plugin, by name.
 const SOURCES: [(&str, &str); 10] = [
@@ -195,15 +195,26 @@ fn build(place: &Path, interface: u8, cache: &Cache, stop: &Stop) -> Result<(), 
 /// Reads what the plugin wrote: for each step what was executed.
 ///
 /// # Errors
-/// A line that is none.
+/// A line that is none; a step without its end.
 pub(crate) fn parse(text: &str) -> Result<BTreeMap<u16, Execution>, String> {
     let mut steps = BTreeMap::new();
     let mut current = None;
+    if !is_whole(text.as_bytes()) {
+        return Err(format!(
+            "its counts end early: the disk is full, or they take more than {COUNTS_MIB} MiB; expected a program with fewer \
+             different stacks of calls"
+        ));
+    }
     for line in text.lines() {
         parse_line(line, &mut steps, &mut current)
             .ok_or_else(|| format!("counts that are none: {line}"))?;
     }
     Ok(steps)
+}
+
+/// Tests for the end of the last step, which is missing where not all could be written.
+pub(crate) fn is_whole(counts: &[u8]) -> bool {
+    counts.is_empty() || counts.ends_with(b"end\n")
 }
 
 fn parse_line(
@@ -235,6 +246,9 @@ fn parse_line(
             };
             (usize::try_from(code.stack).ok()? <= executed.callers.len())
                 .then(|| executed.code.push(code))?;
+        }
+        "end" => {
+            current.take()?;
         }
         _ => return None,
     }
@@ -275,8 +289,8 @@ mod tests {
 
     #[test]
     fn steps_are_read_with_their_stacks() {
-        let text = "step 1 0 0 0 0 0 0 0 0 0 0\nstep 6 4096 8192 1 2 3 7 4 5 6 8\nnode 0 ffff800000000010\nnode 1 20\n\
-                    code 0 ffff800000000000 7 0\ncode 2 30 11 9\n";
+        let text = "step 1 0 0 0 0 0 0 0 0 0 0\nend\nstep 6 4096 8192 1 2 3 7 4 5 6 8\nnode 0 ffff800000000010\nnode 1 20\n\
+                    code 0 ffff800000000000 7 0\ncode 2 30 11 9\nend\n";
         let steps = parse(text).unwrap();
         let flushes = Flushes {
             cr3: 4096,
@@ -319,8 +333,11 @@ mod tests {
             "step 1 0 0 0 0 0 0 0 0 0 0\ncode 0 xyz 1 0",
             "other 1",
         ] {
-            let error = parse(bad).unwrap_err();
+            let error = parse(&format!("{bad}\nend\n")).unwrap_err();
             assert!(error.contains(bad.lines().last().unwrap()), "{error}");
+        }
+        for cut in ["step 1 0 0 0 0 0 0 0 0 0 0\n", "step 1 0 0 0"] {
+            assert!(parse(cut).unwrap_err().contains("end early"));
         }
     }
 

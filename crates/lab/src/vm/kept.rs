@@ -12,7 +12,7 @@ use pagetoll_host::cache::{self, Cache, Entry};
 use pagetoll_host::{Error, digest};
 use pagetoll_protocol::report::{Race, Report};
 
-use crate::vm::counter::Counter;
+use crate::vm::counter::{self, Counter};
 use crate::vm::folder::{Folder, beginning_of};
 use crate::vm::guest_run::GuestRun;
 use crate::vm::machine::{COUNTS, Mode, SHARED};
@@ -113,9 +113,15 @@ pub(crate) fn keep(
     write(&place.join(REPORTS), lines.join("\n").as_bytes())?;
     let blobs = reports.iter().filter_map(Report::blob);
     let used = blobs.map(|blob| blob.bytes).max().unwrap_or(0);
-    for (name, most) in [(SHARED, used), (COUNTS, u64::MAX)] {
-        write(&place.join(name), &beginning_of(&folder.path(name), most)?)?;
+    let counts = beginning_of(&folder.path(COUNTS), u64::MAX)?;
+    if !counter::is_whole(&counts) {
+        return Ok(());
     }
+    write(&place.join(COUNTS), &counts)?;
+    write(
+        &place.join(SHARED),
+        &beginning_of(&folder.path(SHARED), used)?,
+    )?;
     cache.publish(place, name)?;
     cache.trim(KIND, MOST_BYTES)
 }

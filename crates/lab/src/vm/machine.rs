@@ -26,6 +26,8 @@ pub(crate) const COUNTS: &str = "counts";
 
 /// Size of the device that carries bulk data out, in MiB. A traced run of 4096 pages leaves about 5 MiB.
 pub(crate) const SHARED_MIB: u64 = 64;
+/// The largest file that QEMU writes: counts by stack. Of four threads of a Go program they take some 100 MB.
+pub(crate) const COUNTS_MIB: u64 = 512;
 /// Memory of kernel, initramfs, page tables and a trace, beside the pages that are billed.
 pub(crate) const GUEST_BASE_MIB: u64 = 448;
 /// Memory of Xen itself: 256 MiB leaves room for trace buffers and heap.
@@ -376,7 +378,8 @@ impl Machine {
             Firmware::LinuxAsHost(Host::El2(KvmMode::Nvhe)) => {
                 format!("{common} kvm-arm.mode=nvhe")
             }
-            Firmware::Xen | Firmware::Linux | Firmware::LinuxAsHost(_) => common,
+            Firmware::Xen | Firmware::Linux => format!("{common} norandmaps"),
+            Firmware::LinuxAsHost(_) => common,
             Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }, iommu) => format!(
                 "{common}{} hugepagesz=1G hugepages={one_gib} hugepagesz=2M hugepages={two_mib}",
                 switched_on(iommu)

@@ -206,17 +206,18 @@ fn row(program: &Program, system: System, boots: &[ProgramBoot]) -> Result<Row, 
             compared += 1;
         }
     }
+    if cost == 0.0 && !asked.under.is_empty() {
+        return Err(LabError::Program {
+            boot: system.to_string(),
+            problem: format!(
+                "it executes nothing below {}; expected a function that the profile of a bill without this option names",
+                asked.under.join(" or ")
+            ),
+        });
+    }
     let mut figures = Figures::of_runs(vec![cost]);
     if let Ok(figures) = &mut figures {
         figures.spread = (compared > 1 && cost != 0.0).then(|| furthest / cost.abs());
-        if cost == 0.0 && !asked.under.is_empty() {
-            let problem = format!("it executes nothing below {}", asked.under.join(" or "));
-            return Ok(Row::new(
-                key,
-                Pages(slope.operations),
-                Err(Unavailable(problem)),
-            ));
-        }
     }
     let mut row = Row::new(key, Pages(slope.operations), figures);
     let sample = first.sample(slope, &asked.under);

@@ -182,7 +182,8 @@ fn sessions(request: &Request, probe: bool, trace: bool) -> Vec<Session> {
     });
     let mut traced = Vec::new();
     for session in &mut sessions {
-        let is_of_boot = |step: &Step| matches!(step, Step::Settle | Step::Module(_));
+        let is_of_boot =
+            |step: &Step| matches!(step, Step::Settle | Step::Steady | Step::Module(_));
         session.steps.retain(|step| !is_of_boot(step));
         let guest = (session.kind, session.xen);
         match traced.contains(&guest) {

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#define _GNU_SOURCE
 #include "steady.h"
 
 #include <fcntl.h>
 #include <linux/random.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "../lib/linux/fail.h"
-#include "../lib/linux/file.h"
+#include "../fail.h"
+#include "../file.h"
+#include "../tick/tick.h"
 
 #define PAGE_LISTS "/proc/sys/vm/percpu_pagelist_high_fraction"
 /* The largest that the kernel takes: MIN_PERCPU_PAGELIST_HIGH_FRACTION in mm/page_alloc.c. */
 #define EIGHTH "8"
+/* Above the 2 s after which memory cgroups sum up: FLUSH_TIME of mm/memcontrol.c. */
+#define REST_S 3
 /* POOL_READY_BITS of drivers/char/random.c */
 #define SEED_BITS 256
 
@@ -33,4 +38,10 @@ void steady(void)
 	if (!access(PAGE_LISTS, F_OK))
 		write_file(PAGE_LISTS, EIGHTH);
 	credit_randomness();
+}
+
+void await_start(void)
+{
+	nanosleep(&(struct timespec){ .tv_sec = REST_S }, NULL);
+	await_tick();
 }

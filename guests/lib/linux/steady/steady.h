@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The state of a kernel that makes what programs cost follow from the programs alone. */
+/* What makes the cost of a program follow from the program, and not from the boot before it. */
 #ifndef PAGETOLL_STEADY_H
 #define PAGETOLL_STEADY_H
 
@@ -10,5 +10,11 @@
  * where the processor has no RDRAND.
  */
 void steady(void);
+
+/*
+ * Returns right after a timer tick, when what the work before left to be done later, such as RCU's callbacks and the sums of
+ * memory cgroups, is done. Time in which nothing runs takes none of the host's.
+ */
+void await_start(void);
 
 #endif
