@@ -15,6 +15,8 @@ mod bills;
 mod commands;
 #[path = "lab/confined.rs"]
 mod confined;
+#[path = "lab/counts.rs"]
+mod counts;
 #[path = "lab/debian.rs"]
 mod debian;
 #[path = "lab/demands.rs"]
@@ -45,7 +47,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// Tests that run beside each other, as many as the host has CPUs: most of their guests have one. The longest come first.
-const BESIDE: [(&str, Test); 29] = [
+const BESIDE: [(&str, Test); 34] = [
     ("a_dom0_bills_itself_as_the_lab_does", inside::counted),
     (
         "restored_guests_count_as_booted_ones",
@@ -56,6 +58,11 @@ const BESIDE: [(&str, Test); 29] = [
         recorded::unmapped,
     ),
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
+    ("a_program_counts_as_billed", counts::as_billed),
+    ("a_hostile_program_ends_with_its_guest", counts::hostile),
+    ("an_unsteady_program_is_not_compared", counts::unsteady),
+    ("a_part_of_a_program_is_counted", counts::parts),
+    ("what_cannot_be_counted_is_refused", counts::refusals),
     ("a_probe_is_the_same_from_any_folder", bills::same_probe),
     ("native_rows_alone_boot_no_xen", bills::native_rows),
     ("memory_is_pinned_and_compared", |bench| {

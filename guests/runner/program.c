@@ -178,6 +178,7 @@ void program_run(const struct program *program)
 	unsigned long killed = killed_for_memory();
 	uint64_t began, taken;
 	char tail[TAIL] = "";
+	bool full;
 
 	if (output < 0)
 		fail(OUTPUT);
@@ -199,8 +200,13 @@ void program_run(const struct program *program)
 	close(output);
 	if (status)
 		read_tail(tail, sizeof(tail));
+	killed = killed_for_memory() - killed;
+	full = is_full();
 	report("{\"kind\":\"program\",\"status\":%d,\"instructions\":%llu,\"killed_for_memory\":%s,\"output_full\":%s,"
 	       "\"output\":\"%s\"}",
-	       status, (unsigned long long)taken, killed == killed_for_memory() ? "false" : "true",
-	       is_full() ? "true" : "false", tail);
+	       status, (unsigned long long)taken, killed ? "true" : "false", full ? "true" : "false", tail);
+	if (status || killed || full) {
+		report("{\"kind\":\"done\"}");
+		end_guest();
+	}
 }

@@ -8,7 +8,7 @@
 
 /* Where a program's standard output and error go: at most 16 MiB. */
 #define OUTPUT "/.pagetoll/output"
-#define MAPS "/.pagetoll/maps"
+#define MAPS "/.pagetoll-maps"
 
 enum marks {
 	NO_MARKS,
@@ -30,7 +30,7 @@ void program_prepare(void);
 
 /*
  * Runs it with address space randomisation off, its input empty; ends what it leaves behind. Reports its status as wait(2)
- * has it, and of one that failed the end of its output.
+ * has it, and of one that failed the end of its output: then the guest has nothing more to do.
  */
 void program_run(const struct program *program);
 

@@ -368,7 +368,7 @@ pub enum Marks {
 /// The output of the program that `guests/runner` ran last.
 pub const OUTPUT: &str = "/.pagetoll/output";
 /// The mappings that a [`RunnerStep::Maps`] leaves.
-pub const MAPS: &str = "/.pagetoll/maps";
+pub const MAPS: &str = "/.pagetoll-maps";
 
 impl Display for RunnerStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

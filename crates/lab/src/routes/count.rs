@@ -317,9 +317,9 @@ impl Asked {
     fn machine(&self, system: System, shake: u32) -> Machine {
         Machine {
             mode: Mode::Counting,
-            firmware: match system {
-                System::XenPvDom0 => Firmware::Xen,
-                _ => Firmware::Linux,
+            firmware: match system == System::XenPvDom0 {
+                true => Firmware::Xen,
+                false => Firmware::Linux,
             },
             pages_mib: self.ram_mib - GUEST_BASE_MIB,
             xen: XenOptions::Default,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use pagetoll_backend::{Stop, input};
@@ -14,6 +14,7 @@ use pagetoll_bill::{Arch, Backend, Package, Spec};
 use pagetoll_fix::spec::{self as fix, Spec as FixSpec};
 use pagetoll_host::cache::Cache;
 use pagetoll_host::digest::{sha256_of, sha256_of_reader};
+use pagetoll_host::tools::SearchPath;
 use pagetoll_images::apt::index::Listed;
 use pagetoll_images::apt::{Archive, Freshness};
 use pagetoll_images::kernel::KernelSource;
@@ -94,11 +95,18 @@ impl<'a> Inputs<'a> {
         }
         if spec.route.is_xen_pv() {
             names.push((Image::Xen, xen.as_deref().unwrap_or(DEFAULT)));
+        } else if let Some(xen) = xen {
+            names.push((Image::Xen, xen));
         }
         let mut inputs = files([
             ("--headers", headers.as_deref()),
             ("--modules", modules.as_deref()),
         ])?;
+        let program = program(spec);
+        inputs.extend(files([("--program", program.as_deref())])?);
+        for file in &spec.count.files {
+            inputs.extend(files([("--file", Some(file.as_path()))])?);
+        }
         for (image, name) in names {
             let key = (image, name.to_owned(), arch);
             if !self.images.contains_key(&key) {
@@ -221,6 +229,12 @@ fn packages<'p>(listed: impl IntoIterator<Item = &'p Listed>) -> Vec<Input> {
         }
     };
     listed.into_iter().map(input).collect()
+}
+
+/// The file of the program that is counted. Its libraries are not among the inputs: they belong to the distribution.
+fn program(spec: &Spec) -> Option<PathBuf> {
+    let words = shlex::split(spec.count.program.as_deref()?)?;
+    SearchPath::from_env().find(words.first()?.as_ref())
 }
 
 fn files<'p>(

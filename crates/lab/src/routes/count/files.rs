@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Component, Path, PathBuf, absolute};
 use std::time::Duration;
 
 use object::Endianness;
@@ -276,9 +276,10 @@ fn absolute_path(what: &'static str, path: &Path) -> Result<PathBuf, Error> {
     let path = absolute(path).map_err(Error::io("find", path))?;
     let mut plain = PathBuf::new();
     for component in path.components() {
-        match component {
-            std::path::Component::ParentDir => drop(plain.pop()),
-            other => plain.push(other),
+        if component == Component::ParentDir {
+            plain.pop();
+        } else {
+            plain.push(component);
         }
     }
     match plain.to_str() {

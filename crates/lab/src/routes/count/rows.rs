@@ -306,7 +306,7 @@ pub(super) fn notes(
         asked.shakes + 1,
         match asked.measure {
             Measure::Vary(_) => ", and between the slopes of N to 2N and 2N to 4N",
-            _ => "",
+            Measure::Whole(_) | Measure::Printed(_) | Measure::Marks => "",
         }
     ));
     notes.push("one vCPU: nothing waits for another CPU, and no instruction is a time".to_owned());

@@ -1,0 +1,244 @@
+//! Programs of a user's own, counted on a real kernel, and on the same kernel under Xen.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use libtest_mimic::Failed;
+use pagetoll_bill::{Bill, Operation, Row, System};
+
+use crate::bench::{Bench, ensure, must_fail, must_succeed};
+
+/// Maps, writes and unmaps as many pages as the default bill has, the unmapping between marks.
+const MARKED: &str = r#"
+#include <stdlib.h>
+#include <sys/mman.h>
+#include "pagetoll.h"
+
+int main(int argc, char **argv)
+{
+	size_t size = atol(argv[1]) * 4096;
+	char *pages = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	madvise(pages, size, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < size; i += 4096)
+		pages[i] = 1;
+	PAGETOLL_BEGIN();
+	munmap(pages, size);
+	PAGETOLL_END();
+	return 0;
+}
+"#;
+/// Its work grows with the square of the number of operations.
+const SQUARE: &str = r#"
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+	volatile long n = atol(argv[1]), i;
+
+	for (i = 0; i < n * n; i++)
+		;
+	return 0;
+}
+"#;
+const HOSTILE: &str = include_str!("hostile.c");
+/// Between a row of a bill and the same counted of a program: both have timer ticks in them.
+const TOLERANCE: f64 = 0.001;
+
+/// A program of that source.
+fn built(bench: &Bench, name: &str, source: &str, options: &[&str]) -> Result<PathBuf, Failed> {
+    let file = bench.folder.path().join(format!("{name}.c"));
+    fs::write(&file, source)?;
+    let program = bench.folder.path().join(name);
+    let headers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging");
+    let mut compile = Command::new("gcc");
+    compile.args(["-O2", "-w", "-I", headers, "-o"]);
+    must_succeed({
+        compile.arg(&program).arg(&file).args(options);
+        compile
+    })?;
+    Ok(program)
+}
+
+/// A count of a program in the folder of the bench.
+fn count(bench: &Bench, words: &str) -> Command {
+    let arguments = ["count", "--format", "json"].into_iter();
+    let arguments: Vec<_> = arguments.chain(words.split(' ')).collect();
+    let mut command = bench.pagetoll(&arguments);
+    command.current_dir(bench.folder.path());
+    command
+}
+
+fn counted(bench: &Bench, words: &str) -> Result<Bill, Failed> {
+    let output = must_succeed(count(bench, words))?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn cost(bill: &Bill, operation: Operation, system: System) -> Result<f64, Failed> {
+    let mut rows = bill.rows.iter();
+    let row = rows.find(|row| row.key.operation == operation && row.key.system == system);
+    let cost = row.and_then(Row::cost);
+    cost.ok_or_else(|| format!("no cost of {operation} on {system}").into())
+}
+
+/// As the bill of the route has it, which user space of the lab's own counts; and the same again, to the last digit.
+pub(crate) fn as_billed(bench: &Bench) -> Result<(), Failed> {
+    built(bench, "marked", MARKED, &[])?;
+    let words = ["bill", "unmap", "--mechanism", "emulate", "--batch", "1"];
+    let words = words
+        .iter()
+        .chain(&["--row", "munmap-written kernel", "--format", "json"]);
+    let billed = must_succeed(bench.pagetoll(&words.copied().collect::<Vec<_>>()))?;
+    let billed: Bill = serde_json::from_slice(&billed.stdout)?;
+    let order = "--xen --shake 0 --marks -- ./marked 16384";
+    let bill = counted(bench, order)?;
+    for system in [System::Native, System::XenPvDom0] {
+        let expected = cost(&billed, Operation::MunmapWritten, system)?;
+        let found = cost(&bill, Operation::Run, system)? / 16384.0;
+        ensure(
+            (found / expected - 1.0).abs() < TOLERANCE,
+            format!("munmap on {system}: {found} a page, billed {expected}"),
+        )?;
+    }
+    for row in &bill.rows {
+        let figures = row.figures().ok_or("no figures")?;
+        let profile = row.profile.as_ref().ok_or("no profile")?;
+        let entries: f64 = profile
+            .entries
+            .iter()
+            .map(|entry| entry.cost_per_page)
+            .sum();
+        let alike = |sum: f64| (sum / figures.cost_per_page - 1.0).abs() < 1e-9;
+        ensure(
+            alike(profile.cost_per_page()) && alike(entries),
+            format!("{}: parts do not add up", row.key),
+        )?;
+        let most = profile.entries.first().map(|entry| entry.name.as_str());
+        ensure(most == Some("munmap"), format!("most below {most:?}"))?;
+    }
+    let again = counted(bench, &format!("--fresh {order}"))?;
+    let costs = |bill: &Bill| bill.rows.iter().map(Row::cost).collect::<Vec<_>>();
+    ensure(costs(&again) == costs(&bill), "a second count differs")?;
+    let booted = counted(bench, "--cold --shake 0 --marks -- ./marked 16384")?;
+    ensure(
+        booted.rows[0].cost() == bill.rows[0].cost(),
+        "a booted guest counts otherwise than a restored one",
+    )
+}
+
+/// Costs that follow from a part of the program, and from none of its kind.
+pub(crate) fn parts(bench: &Bench) -> Result<(), Failed> {
+    built(bench, "marked", MARKED, &[])?;
+    let part = |option: &str| {
+        let bill = counted(
+            bench,
+            &format!("--shake 0 --vary 512 {option} -- ./marked {{n}}"),
+        )?;
+        cost(&bill, Operation::Run, System::Native)
+    };
+    let (whole, munmap, under) = (
+        part("--fresh")?,
+        part("--syscall munmap")?,
+        part("--under unmap_region")?,
+    );
+    ensure(
+        0.0 < under && under < munmap && munmap < whole,
+        format!("whole {whole}, munmap {munmap}, unmap_region {under}"),
+    )?;
+    let nothing = count(
+        bench,
+        "--shake 0 --vary 512 --syscall getppid -- ./marked {n}",
+    );
+    must_fail(nothing, 3, &["executes nothing below", "getppid"])
+}
+
+/// A program whose cost is not one of an operation: its bill says so, and nothing is compared with it.
+pub(crate) fn unsteady(bench: &Bench) -> Result<(), Failed> {
+    built(bench, "square", SQUARE, &[])?;
+    let bill = bench.folder.path().join("square.json");
+    let order = format!("--output {} --vary 1000 -- ./square {{n}}", bill.display());
+    must_succeed(count(bench, &order))?;
+    let text = fs::read_to_string(&bill)?;
+    ensure(text.contains("unsteady"), "the bill does not say so")?;
+    let diff = bench.pagetoll(&[
+        "diff",
+        bill.to_str().ok_or("path")?,
+        bill.to_str().ok_or("path")?,
+    ]);
+    let mut diff = diff;
+    let output = diff.output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure(
+        output.status.code() == Some(1) && said.contains("1 unsteady"),
+        format!("{:?}: {said}", output.status),
+    )
+}
+
+/// Whatever a program does to its guest, the error says it, and nothing is left.
+pub(crate) fn hostile(bench: &Bench) -> Result<(), Failed> {
+    built(bench, "hostile", HOSTILE, &["-static"])?;
+    let of = |what: &str| {
+        count(
+            bench,
+            &format!("--shake 0 --ops 1 --ram 512 --timeout 15 -- ./hostile {what}"),
+        )
+    };
+    for (what, said) in [
+        ("output", "wrote more than 16 MiB of output"),
+        ("memory", "ran out of the guest's 512 MiB"),
+        ("avx", "choose another by --cpu"),
+        ("restart", "the machine went off"),
+        ("kill", "guest failed"),
+        ("module", "finit_module"),
+        ("mem", "/dev/mem"),
+        ("panic", "sysrq triggered crash"),
+        ("spin", "no report in 15 s of its CPU time"),
+        ("fork", "guest"),
+        ("nothing", "nothing of that kind: nothing"),
+    ] {
+        must_fail(of(what), 3, &[said])?;
+    }
+    Ok(())
+}
+
+/// What cannot be counted is refused before anything boots, or says what is missing.
+pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
+    built(bench, "marked", MARKED, &[])?;
+    fs::write(bench.folder.path().join("script"), "#!/bin/sh\nexit 7\n")?;
+    let script = bench.folder.path().join("script");
+    must_succeed({
+        let mut chmod = Command::new("chmod");
+        chmod.arg("+x").arg(&script);
+        chmod
+    })?;
+    for (order, code, said) in [
+        ("-- ./marked 4", 2, "expected one of --vary N, --ops N"),
+        (
+            "--vary 4 -- ./marked 4",
+            2,
+            "no argument of the program has {n}",
+        ),
+        ("--ops 4 -- ./marked {n}", 2, "expected --vary N"),
+        ("--ops 4 -- ./none", 2, "is not an executable file"),
+        ("--ops 4 --ram 1 -- ./marked 4", 2, "--ram 1: expected 512"),
+        ("--ops 4 --file none -- ./marked 4", 2, "--file none"),
+        (
+            "--ops 4 --file /proc/self -- ./marked 4",
+            2,
+            "which a guest has of its own",
+        ),
+        ("--ops 1 -- ./marked {domid}", 2, "expected --xen"),
+        ("--shake 0 --ops 1 -- ./script", 3, "exit code 7"),
+        ("--shake 0 --vary 1 -- ./script {n}", 3, "exit code 7"),
+        (
+            "--shake 0 --ops-from x -- /bin/echo 4",
+            3,
+            "has no such number",
+        ),
+        ("--shake 0 --marks -- /bin/echo 4", 3, "no PAGETOLL_BEGIN"),
+    ] {
+        must_fail(count(bench, order), code, &[said])?;
+    }
+    Ok(())
+}
