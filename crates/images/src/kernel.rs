@@ -231,7 +231,7 @@ impl KernelImage {
     /// The form that QEMU starts soonest: uncompressed, where it has the entry of PVH guests (`CONFIG_PVH`); else the image.
     ///
     /// # Errors
-    /// As [`KernelImage::vmlinux`].
+    /// Errors of [`KernelImage::vmlinux`].
     pub fn soonest(&self, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
         let vmlinux = self.vmlinux(cache, stop)?;
         let bytes = fs::read(&vmlinux).map_err(Error::io("read", &vmlinux))?;

@@ -247,7 +247,7 @@ fn is_probe(module: &str) -> bool {
 }
 
 impl<'a> Sample<'a> {
-    /// All that was executed.
+    /// A sample of all executed code.
     pub(crate) const fn new(executed: &'a Execution, names: &'a Names, pages: u64) -> Self {
         Self {
             executed,

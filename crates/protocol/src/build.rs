@@ -160,7 +160,7 @@ pub fn kvm_cases(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Erro
 /// The static program that runs a program of the user's own.
 ///
 /// # Errors
-/// As [`init`].
+/// Errors of [`init`].
 pub fn runner(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
     program(&RUNNER, Arch::X86_64, cache, stop)
 }

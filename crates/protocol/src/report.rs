@@ -541,7 +541,7 @@ pub struct DemandUnavailable {
 /// A program of the user's own came to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ProgramRun {
-    /// As wait(2) has it.
+    /// Wait status: wait(2).
     pub status: i32,
     /// By the clock, from before its fork to after its end: a program that sleeps makes it jump.
     pub instructions: u64,

@@ -136,7 +136,7 @@ impl Symbols {
         self.functions.get(after.checked_sub(1)?)
     }
 
-    /// As [`Self::at`], but `None` between functions whose sizes are known.
+    /// The function at an address; `None` also between functions whose sizes are known.
     #[must_use]
     pub fn enclosing(&self, address: u64) -> Option<&Symbol> {
         let symbol = self.at(address)?;

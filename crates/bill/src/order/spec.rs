@@ -145,7 +145,7 @@ names! {
         Skylake = "Skylake-Server-noTSX-IBRS",
         /// AMD's of 2017: x86-64-v3
         Epyc = "EPYC",
-        /// All that TCG can do
+        /// Every feature that TCG has
         Max = "max",
     }
 }

@@ -54,7 +54,7 @@ fn timeout(_: Pages) -> Duration {
     Duration::from_secs(300)
 }
 
-/// What one operation of a program is.
+/// One operation of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Measure {
     /// The difference between runs of 2N and 4N operations.
@@ -63,7 +63,7 @@ pub(crate) enum Measure {
     Whole(u64),
     /// A run, divided by the number that its output has after this.
     Printed(Regex),
-    /// What lies between the program's own marks.
+    /// Code between the program's own marks.
     Marks,
 }
 

@@ -16,7 +16,7 @@ pub(super) const fn examples(route: Route) -> &'static str {
     }
 }
 
-/// Of the route `count`, and of the command.
+/// Examples of the route `count`, and of the command.
 pub(in crate::args) const COUNT: &str = "\
 Examples:
   pagetoll count --vary 4096 -- ./touch {n}

@@ -125,7 +125,7 @@ impl Materials {
     /// Fetches, checks and builds.
     ///
     /// # Errors
-    /// Those of [`xen::obtain`], [`kernel::obtain`] and the builds.
+    /// Errors of [`xen::obtain`], [`kernel::obtain`] and the builds.
     pub(super) fn obtain(
         asked: &Asked,
         request: &KernelRequest<'_>,
@@ -196,7 +196,7 @@ impl Boots<'_> {
     /// Boots each system, and shaken ones; the first error ends the others.
     ///
     /// # Errors
-    /// Those of the boots, and of the program.
+    /// Errors of the boots, and of the program.
     pub(super) fn run(&self) -> Result<Vec<ProgramBoot>, LabError> {
         let Asked {
             systems, shakes, ..
