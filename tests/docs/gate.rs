@@ -49,7 +49,7 @@ struct Gate {
     without_base: i32,
 }
 
-/// What a regression does.
+/// Consequence of a regression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Gate,
@@ -369,7 +369,7 @@ fn check_comment(expected: Option<&str>, posted: Option<String>) -> Result<(), F
     }
 }
 
-fn program(path: &Path, text: &str) -> Result<(), Failed> {
+pub(crate) fn program(path: &Path, text: &str) -> Result<(), Failed> {
     fs::write(path, text)?;
     Ok(fs::set_permissions(
         path,

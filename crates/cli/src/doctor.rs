@@ -58,7 +58,7 @@ pub(crate) struct Finding {
     pub(crate) name: String,
     /// How it was found.
     pub(crate) state: State,
-    /// What does not work where it is missing.
+    /// The part of the lab that needs it.
     #[serde(skip)]
     pub(crate) part: Part,
     pub(crate) detail: String,

@@ -1,4 +1,4 @@
-//! Where Debian's kernels and Xen come from, for those who boot no files of their own.
+//! The mirror of Debian's kernels and Xen, for those who boot no files of their own.
 
 use pagetoll_backend::Stop;
 use pagetoll_host::Error;

@@ -346,7 +346,7 @@ pagetoll-target|http://other.example/tools|stable|stable|stable|main|Tools|$(SIG
         assert_eq!(sources_for("bookworm", &targets).unwrap().own.len(), 1);
     }
 
-    /// What apt of Ubuntu says before its first update, and where its origin is asked for without Release files.
+    /// Answers of Ubuntu's apt before its first update, and where it is asked without Release files.
     #[test]
     fn lists_of_unknown_origin_are_debians_on_debian_or_by_its_keys() {
         let text = |keys: &str| {
