@@ -98,7 +98,7 @@ impl Finding {
 pub(crate) struct Diagnosis {
     /// Whether the lab can run.
     pub(crate) lab_can_run: bool,
-    /// Whether it can run kernels that are the user's own files.
+    /// The lab runs kernels that are the user's own files.
     pub(crate) own_kernels_can_run: bool,
     /// One command that installs what is missing; absent when no package is.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -125,7 +125,7 @@ fn named() -> Result<Option<Mirror>, Error> {
 /// The package lists that suites are made of.
 ///
 /// # Errors
-/// Those of [`Mirror::of_this_machine`], but that there may be none.
+/// The errors of [`Mirror::of_this_machine`]; that there are no lists is none.
 pub(super) fn targets(stop: &Stop) -> Result<Vec<Target>, Error> {
     let Some(mirror) = named()? else {
         return system_targets(stop);
