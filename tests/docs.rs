@@ -7,6 +7,8 @@
 mod debian;
 #[path = "docs/gate.rs"]
 mod gate;
+#[path = "docs/install.rs"]
+mod install;
 #[path = "docs/kernel_tree.rs"]
 mod kernel_tree;
 #[path = "docs/links.rs"]
@@ -68,6 +70,7 @@ fn trials(reports_skips: bool) -> Result<Vec<Trial>, Failed> {
         Trial::test("architecture_names_paths_that_exist", links::paths_exist),
         Trial::test("routes_have_pages_with_every_mechanism", routes_have_pages),
         Trial::test("ci_gate_gates", gate::gates),
+        Trial::test("ci_installs_the_release_or_builds", install::installs),
         Trial::test("promises_have_tests", promises::have_tests),
         Trial::test("bad_openers_only_fall", openers::only_fall),
         Trial::test(

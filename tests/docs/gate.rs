@@ -1,4 +1,4 @@
-//! The gates of docs/ci.md and action.yml, as written there, on bills that they have to pass and to stop.
+//! The gates of docs/ci.md and of action.yml, which packaging/ci/gate is, on bills that they have to pass and to stop.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,16 +11,22 @@ use serde_json::{Value, json};
 use super::page::{Page, root};
 use super::scratch::Scratch;
 
-/// In place of `pagetoll bill`, which would boot guests: delivers the case's bill. All else is the program.
+/// In place of `pagetoll bill` and `count`, which would boot guests: delivers the case's bill, or that of the base, and
+/// tells its words. All else is the program.
 const PAGETOLL: &str = r#"#!/bin/sh
-[ "$1" = bill ] || exec "$REAL" "$@"
+case $1 in bill | count) ;; *) exec "$REAL" "$@" ;; esac
+echo "$*" >> words
+case $* in
+    *against.json*) cp ../old.json ../against.json; exit ;;
+esac
 if [ -e delivered.json ]; then cp delivered.json new.json; fi
 exit "$BILL_EXIT"
 "#;
 /// The checked-out tree, in which a gate runs, beside the base's bill.
 const TREE: &str = "tree";
-/// In place of `gh`: keeps the comment.
-const GH: &str = "#!/bin/sh\ncp \"$4\" posted.md\n";
+/// In place of `gh`: keeps the comment, the last word, on the pull request of its third.
+const GH: &str =
+    "#!/bin/sh\n[ \"$3\" = 7 ] || exit\nfor file; do :; done\ncp \"$file\" posted.md\n";
 
 struct Case {
     name: &'static str,
@@ -38,14 +44,34 @@ struct Case {
 struct Gate {
     script: String,
     variables: &'static [(&'static str, &'static str)],
+    role: Role,
     /// Exit code where there is no bill of the base.
     without_base: i32,
 }
 
+/// Consequence of a regression.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Gate,
+    Advice,
+}
+
+impl Role {
+    /// Exit code where a gate's is `gate`: advice passes what was billed, and fails where nothing was.
+    fn exit(self, gate: i32, delivered: bool) -> i32 {
+        match self {
+            Self::Advice if delivered => 0,
+            Self::Gate | Self::Advice => gate,
+        }
+    }
+}
+
 pub(crate) fn gates() -> Result<(), Failed> {
-    let action = action_gate()?;
+    let action = action_gate(Role::Gate)?;
     bases_in_the_tree(&action)?;
-    for gate in [documentation_gate()?, action] {
+    bases_billed_in_the_job(&action)?;
+    orders_refused(&action)?;
+    for gate in [documentation_gate()?, action, action_gate(Role::Advice)?] {
         for case in cases()? {
             run(&case, &gate).map_err(|error| {
                 format!("{}: {}", case.name, error.message().unwrap_or_default())
@@ -62,28 +88,60 @@ fn documentation_gate() -> Result<Gate, Failed> {
     Ok(Gate {
         script: gate.ok_or("docs/ci.md has no block `sh gate`")?.body,
         variables: &[],
+        role: Role::Gate,
         without_base: 2,
     })
 }
 
-/// The last step's block, whose lines are indented by eight.
-fn action_gate() -> Result<Gate, Failed> {
+/// The script that the last step of action.yml runs, with every input.
+fn action_gate(role: Role) -> Result<Gate, Failed> {
+    const GATE: [(&str, &str); 9] = [
+        ("COMMAND", ""),
+        ("ORDER", "unmap --on lab"),
+        ("AGAINST", ""),
+        ("BASE", ""),
+        ("BILL", "new.json"),
+        ("GATE", "true"),
+        ("TOLERANCE", "0.5"),
+        ("COMMENT", "true"),
+        ("PULL_REQUEST", "7"),
+    ];
+    const ADVICE: [(&str, &str); 9] = {
+        let mut variables = GATE;
+        variables[0] = ("COMMAND", "bill unmap --on lab");
+        variables[1] = ("ORDER", "");
+        variables[5] = ("GATE", "false");
+        variables
+    };
     let action = fs::read_to_string(root().join("action.yml"))?;
-    let (_, block) = action
-        .rsplit_once("run: |\n")
+    let (inputs, steps) = action
+        .split_once("\nruns:\n")
         .ok_or("action.yml runs nothing")?;
-    let lines = block
-        .lines()
-        .map(|line| line.strip_prefix("        ").unwrap_or(line));
+    let (_, inputs) = inputs
+        .split_once("\ninputs:\n")
+        .ok_or("action.yml has no inputs")?;
+    let inputs = inputs.lines().filter_map(|line| {
+        let name = line.strip_prefix("  ")?.strip_suffix(':')?;
+        (!name.starts_with(' ')).then_some(name)
+    });
+    for name in inputs {
+        let variable = name.to_uppercase();
+        let passed = format!("{variable}: ${{{{ inputs.{name} }}}}\n");
+        if !steps.contains(&passed) || GATE.iter().all(|(known, _)| *known != variable) {
+            return Err(format!("action.yml does not pass its input {name}").into());
+        }
+    }
+    let script = "packaging/ci/gate";
+    if !steps.ends_with(&format!("\"$GITHUB_ACTION_PATH/{script}\"\n")) {
+        return Err(format!("the last step of action.yml is not {script}").into());
+    }
     Ok(Gate {
-        script: lines.collect::<Vec<_>>().join("\n"),
-        variables: &[
-            ("ORDER", "unmap --on lab"),
-            ("BASE", ""),
-            ("BILL", "new.json"),
-            ("TOLERANCE", "0.5"),
-            ("COMMENT", "true"),
-        ],
+        script: fs::read_to_string(root().join(script))?,
+        variables: match role {
+            Role::Gate => &GATE,
+            Role::Advice => &ADVICE,
+        },
+        role,
         without_base: 0,
     })
 }
@@ -156,10 +214,16 @@ fn run(case: &Case, gate: &Gate) -> Result<(), Failed> {
         Some(_) => case.expected,
         None => gate.without_base,
     };
+    let expected = gate.role.exit(expected, case.delivered.is_some());
     if output.status.code() != Some(expected) {
         return Err(format!("{}, expected exit {expected}: {stderr}", output.status).into());
     }
-    check_comment(case, fs::read_to_string(tree.join("posted.md")).ok())
+    let posted = fs::read_to_string(tree.join("posted.md")).ok();
+    match (case.bill_exit, gate.role) {
+        // A check failed; what was billed is compared all the same.
+        (1, Role::Advice) => check_comment(Some("advisory"), posted),
+        _ => check_comment(case.comment, posted),
+    }
 }
 
 /// An empty tree, and programs that stand in for others.
@@ -182,6 +246,8 @@ fn gate_output(
         ("REAL", env!("CARGO_BIN_EXE_pagetoll")),
         ("RUNNER_TEMP", &temp.to_string_lossy()),
         ("GITHUB_WORKSPACE", &tree.to_string_lossy()),
+        ("GITHUB_REPOSITORY", "owner/linux"),
+        ("PULL_REQUEST", "7"),
     ];
     let variables = [&runner, gate.variables, variables].concat();
     scratch.shell(&tree, &gate.script, &variables)
@@ -232,8 +298,65 @@ fn bases_in_the_tree(action: &Gate) -> Result<(), Failed> {
     }
 }
 
-fn check_comment(case: &Case, posted: Option<String>) -> Result<(), Failed> {
-    match (case.comment, posted) {
+/// The base's own command makes the base; the bill's place is told before what another program reads.
+fn bases_billed_in_the_job(action: &Gate) -> Result<(), Failed> {
+    let scratch = checked_out()?;
+    let tree = scratch.path().join(TREE);
+    fs::write(scratch.path().join("old.json"), sound()?.to_string())?;
+    let mut bill = sound()?;
+    regress(&mut bill);
+    fs::write(tree.join("delivered.json"), bill.to_string())?;
+    let variables = [
+        ("BILL_EXIT", "0"),
+        ("ORDER", ""),
+        ("COMMAND", "count --vary 4 -- ./touch {n}"),
+        (
+            "AGAINST",
+            "count --kernel ../base/bzImage --vary 4 -- ./touch {n}",
+        ),
+    ];
+    let output = gate_output(&scratch, action, &variables)?;
+    let words = fs::read_to_string(tree.join("words")).unwrap_or_default();
+    let base = scratch.path().join("against.json");
+    let expected = format!(
+        "count --output {} --kernel ../base/bzImage --vary 4 -- ./touch {{n}}\n\
+         count --output new.json --vary 4 -- ./touch {{n}}\n",
+        base.display()
+    );
+    if output.status.code() != Some(1) || words != expected {
+        return Err(format!("{output:?}\n{words}").into());
+    }
+    let posted = fs::read_to_string(tree.join("posted.md")).ok();
+    check_comment(Some("`pagetoll count --vary 4 -- ./touch {n}`"), posted)
+}
+
+fn orders_refused(action: &Gate) -> Result<(), Failed> {
+    let cases: [(&[(&str, &str)], &str); 6] = [
+        (&[("ORDER", "")], "command: is empty"),
+        (&[("COMMAND", "bill unmap")], "both are given"),
+        (
+            &[("ORDER", ""), ("COMMAND", "doctor --install")],
+            "makes no bill",
+        ),
+        (&[("ORDER", ""), ("COMMAND", "bill")], "expected more words"),
+        (
+            &[("AGAINST", "bill unmap"), ("BASE", "/base.json")],
+            "both are given",
+        ),
+        (&[("GATE", "yes")], "expected true or false"),
+    ];
+    for (variables, expected) in cases {
+        let output = gate_output(&checked_out()?, action, variables)?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() != Some(2) || !stderr.contains(expected) {
+            return Err(format!("{variables:?}: {output:?}").into());
+        }
+    }
+    Ok(())
+}
+
+fn check_comment(expected: Option<&str>, posted: Option<String>) -> Result<(), Failed> {
+    match (expected, posted) {
         (None, None) => Ok(()),
         (Some(expected), Some(posted))
             if posted.to_lowercase().contains(expected) && posted != "stale" =>
@@ -246,7 +369,7 @@ fn check_comment(case: &Case, posted: Option<String>) -> Result<(), Failed> {
     }
 }
 
-fn program(path: &Path, text: &str) -> Result<(), Failed> {
+pub(crate) fn program(path: &Path, text: &str) -> Result<(), Failed> {
     fs::write(path, text)?;
     Ok(fs::set_permissions(
         path,

@@ -6,6 +6,7 @@ pub(crate) mod facts;
 pub(crate) mod install;
 mod live;
 mod machine;
+mod packages;
 mod recording;
 
 use std::ffi::OsStr;
@@ -42,12 +43,24 @@ impl fmt::Display for State {
     }
 }
 
+/// A part of the lab that a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of it.
+    Lab,
+    /// Debian's kernels and Xen. Kernels of one's own boot without.
+    Debian,
+}
+
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) name: String,
     /// How it was found.
     pub(crate) state: State,
+    /// The part of the lab that needs it.
+    #[serde(skip)]
+    pub(crate) part: Part,
     pub(crate) detail: String,
     /// What the user can do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,6 +72,7 @@ impl Finding {
         Self {
             name: name.into(),
             state: State::Ok,
+            part: Part::Lab,
             detail: detail.into(),
             remedy: None,
         }
@@ -68,9 +82,14 @@ impl Finding {
         Self {
             name: name.into(),
             state,
+            part: Part::Lab,
             detail: detail.to_owned(),
             remedy: Some(remedy.to_owned()),
         }
+    }
+
+    fn of_part(self, part: Part) -> Self {
+        Self { part, ..self }
     }
 }
 
@@ -79,6 +98,8 @@ impl Finding {
 pub(crate) struct Diagnosis {
     /// Whether the lab can run.
     pub(crate) lab_can_run: bool,
+    /// The lab runs kernels that are the user's own files.
+    pub(crate) own_kernels_can_run: bool,
     /// One command that installs what is missing; absent when no package is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) install: Option<String>,
@@ -94,12 +115,10 @@ impl Diagnosis {
         let path = SearchPath::from_env();
         let mut diagnosis = Self::of_tools(arch, &path, Installer::current());
         diagnosis.findings.extend(machine::findings());
+        diagnosis.findings.push(packages::finding());
         diagnosis.findings.extend(live::findings());
         diagnosis.findings.push(recording::finding(&recorder()));
-        diagnosis.lab_can_run = diagnosis
-            .findings
-            .iter()
-            .all(|finding| finding.state != State::Missing);
+        diagnosis.judge();
         diagnosis
     }
 
@@ -115,12 +134,28 @@ impl Diagnosis {
         packages.sort_unstable();
         packages.dedup();
         let findings: Vec<_> = looked_for.into_iter().map(|(finding, _)| finding).collect();
-        Self {
-            lab_can_run: findings.iter().all(|f| f.state != State::Missing),
+        let mut diagnosis = Self {
+            lab_can_run: false,
+            own_kernels_can_run: false,
             install: (!packages.is_empty()).then(|| installer.command(&packages)),
             findings,
             packages,
-        }
+        };
+        diagnosis.judge();
+        diagnosis
+    }
+
+    fn judge(&mut self) {
+        let missing = || {
+            let findings = self.findings.iter();
+            findings.filter(|finding| finding.state == State::Missing)
+        };
+        let (lab, own) = (
+            missing().count(),
+            missing().filter(|f| f.part == Part::Lab).count(),
+        );
+        self.lab_can_run = lab == 0;
+        self.own_kernels_can_run = own == 0;
     }
 }
 
@@ -186,6 +221,10 @@ impl Wanted {
             What::Library(library) => (library.file, library.find(path)),
         };
         let remedy = installer.command(&[self.package]);
+        let part = match self.what {
+            What::Program(tool) if NEEDED_FOR_DEBIAN.contains(&tool) => Part::Debian,
+            What::Program(_) | What::Library(_) => Part::Lab,
+        };
         let found = match found {
             Ok(found) => found,
             Err(error) => {
@@ -195,7 +234,9 @@ impl Wanted {
         };
         match (found, self.without) {
             (Some(found), _) => Finding::ok(name, found.display().to_string()),
-            (None, None) => Finding::not_ok(name, State::Missing, "not found", &remedy),
+            (None, None) => {
+                Finding::not_ok(name, State::Missing, "not found", &remedy).of_part(part)
+            }
             (None, Some(without)) => {
                 Finding::not_ok(name, State::Note, &format!("not found; {without}"), &remedy)
             }
@@ -222,7 +263,7 @@ mod tests {
             for wanted in wanted(arch) {
                 assert!(command.contains(wanted.package), "{command}");
             }
-            assert!(!diagnosis.lab_can_run);
+            assert!(!diagnosis.lab_can_run && !diagnosis.own_kernels_can_run);
         }
     }
 

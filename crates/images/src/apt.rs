@@ -6,6 +6,7 @@
 //! Nothing is installed, and the system's apt set-up is not changed.
 
 pub mod index;
+mod mirror;
 pub mod resolve;
 mod root;
 pub mod source;
@@ -26,6 +27,7 @@ use resolve::Index;
 use root::{Holds, PrivateRoot};
 use suites::{no_mirror, suite_named};
 
+pub use mirror::Mirror;
 pub use suites::{Freshness, suites};
 
 /// One suite of Debian: what it offers, and the means to fetch it.
@@ -200,7 +202,7 @@ fn recorded(cache: &Cache, suite: &str, arch: Arch) -> Result<Option<Index>, Err
 }
 
 fn record(cache: &Cache, root: &PrivateRoot<'_>, stop: &Stop) -> Result<Index, Error> {
-    let targets = root::system_targets(stop)?;
+    let targets = mirror::targets(stop)?;
     let sources = sources::sources_for(root.suite(), &targets).ok_or_else(no_mirror)?;
     let index = root.update(&sources, stop)?;
     let json = serde_json::to_vec_pretty(&index).unwrap_or_default();

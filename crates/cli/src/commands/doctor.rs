@@ -27,13 +27,20 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
 }
 
 fn document(diagnosis: &Diagnosis, arch: Arch) -> Document {
-    let (bill, option) = match arch {
-        Arch::X86_64 => ("unmap", ""),
-        Arch::Arm64 => ("demand --on lab --arch arm64", " --arch arm64"),
+    let (bill, own, option) = match arch {
+        Arch::X86_64 => ("bill unmap", "count --kernel arch/x86/boot/bzImage", ""),
+        Arch::Arm64 => (
+            "bill demand --on lab --arch arm64",
+            "bill demand --on lab --arch arm64 --kernel arch/arm64/boot/Image",
+            " --arch arm64",
+        ),
     };
-    let verdict = match diagnosis.lab_can_run {
-        true => format!("The lab can run: pagetoll bill {bill}"),
-        false => "The lab cannot run here yet".to_owned(),
+    let verdict = match (diagnosis.lab_can_run, diagnosis.own_kernels_can_run) {
+        (true, _) => format!("The lab can run: pagetoll {bill}"),
+        (false, true) => {
+            format!("The lab can run kernels of your own, not Debian's: pagetoll {own}")
+        }
+        (false, false) => "The lab cannot run here yet".to_owned(),
     };
     let install = diagnosis.install.iter();
     let install = install.map(|command| format!("{command}, or pagetoll doctor{option} --install"));
@@ -74,12 +81,14 @@ fn table(findings: &[Finding]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::Part;
 
     #[test]
     fn what_is_not_well_comes_first() {
         let finding = |name: &str, state| Finding {
             name: name.to_owned(),
             state,
+            part: Part::Lab,
             detail: String::new(),
             remedy: None,
         };

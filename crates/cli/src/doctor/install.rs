@@ -89,6 +89,7 @@ mod tests {
     fn nothing_is_run_when_nothing_is_missing() {
         let diagnosis = Diagnosis {
             lab_can_run: true,
+            own_kernels_can_run: true,
             install: None,
             findings: vec![],
             packages: vec![],

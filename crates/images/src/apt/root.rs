@@ -17,7 +17,7 @@ use pagetoll_host::tools::{Installer, SearchPath, Tool};
 
 use crate::apt::index::{self, Listed, debian_name};
 use crate::apt::resolve::Index;
-use crate::apt::sources::{FORMAT, Line, Sources, Target, parse_targets};
+use crate::apt::sources::{FORMAT, Line, Sources, System, Target, of_debian, parse_targets};
 
 /// The room that package lists and apt's own index of them take. A whole suite takes 110 MiB in 2026.
 const UPDATE_ROOM: u64 = 160 << 20;
@@ -30,6 +30,8 @@ const QUERY_LIMIT: Duration = Duration::from_secs(60);
 /// Its settings; the file that says that the lists were fetched by them.
 const SETTINGS: &str = "apt.conf";
 const UPDATED: &str = "updated";
+/// os-release(5).
+const OS_RELEASE: &str = "/etc/os-release";
 /// Message of apt about a suite that the mirror does not have.
 const NO_SUCH_SUITE: &str = "does not have a Release file";
 
@@ -271,7 +273,7 @@ impl<'a> PrivateRoot<'a> {
             Error::Process(error) if error.stderr_tail.contains(NO_SUCH_SUITE) => Error::BadInput {
                 what: "suite",
                 value: self.suite.clone(),
-                problem: "the Debian mirror that this system's apt uses does not have it".into(),
+                problem: "the Debian mirror in use does not have it".into(),
                 expected: "a suite or codename of Debian, such as stable or trixie-backports"
                     .into(),
             },
@@ -307,7 +309,7 @@ pub(super) fn system_targets(stop: &Stop) -> Result<Vec<Target>, Error> {
     {
         return Err(Error::Environment {
             what: "apt-get is not installed, so that no kernel or Xen can be fetched".into(),
-            remedy: "run on Debian, or give files by --kernel, --headers and --xen".into(),
+            remedy: "run where apt is, or give files by --kernel, --headers and --xen".into(),
         });
     }
     let ask = |settings: &[&str]| {
@@ -319,10 +321,12 @@ pub(super) fn system_targets(stop: &Stop) -> Result<Vec<Target>, Error> {
     };
     // Before the first update apt 2.6 lists only targets without what their Release files say.
     let known = ask(&[])?;
-    match known.is_empty() {
-        true => ask(&["-o", "APT::Get::IndexTargets::ReleaseInfo=false"]),
-        false => Ok(known),
-    }
+    let targets = match known.is_empty() {
+        true => ask(&["-o", "APT::Get::IndexTargets::ReleaseInfo=false"])?,
+        false => known,
+    };
+    let release = fs::read_to_string(OS_RELEASE).unwrap_or_default();
+    Ok(of_debian(targets, System::from_os_release(&release)))
 }
 
 /// A program of apt, whose settings come from the system and from its arguments alone: an empty APT_CONFIG is none.

@@ -12,9 +12,9 @@ use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::digest::sha256_of_file;
 
-use super::root::{self, Holds, PrivateRoot};
+use super::root::{Holds, PrivateRoot};
 use super::suites::{Freshness, no_mirror, suite_named};
-use super::{sources, version};
+use super::{mirror, sources, version};
 
 /// A source package that is in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub fn fetch(
     if let (Freshness::Cached, Some(known)) = (freshness, recorded(cache, &record)?) {
         return Ok(known);
     }
-    let lines = sources::sources_for(&suite, &root::system_targets(stop)?).ok_or_else(no_mirror)?;
+    let lines = sources::sources_for(&suite, &mirror::targets(stop)?).ok_or_else(no_mirror)?;
     root.update_sources(&lines, stop)?;
     let mut versions = root.versions_of_source(name, stop)?;
     versions.sort_by(|a, b| version::compare(b, a));

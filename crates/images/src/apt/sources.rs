@@ -18,7 +18,11 @@ pub(super) const FORMAT: &str =
 const TARGET: &str = "pagetoll-target|";
 
 /// Debian's archive keys, by the `debian-archive-keyring` package.
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+pub(super) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// Name of the files that the package has, without their extension.
+const KEYRING_NAME: &str = "debian-archive-";
+/// Origin in Release files of Debian's own archive.
+const DEBIAN: &str = "Debian";
 
 /// One package list that the system's apt is configured to fetch. Unknown fields are empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,12 +32,63 @@ pub(super) struct Target {
     codename: String,
     suite: String,
     component: String,
+    origin: String,
     signed_by: String,
 }
 
-/// Reads the output of `apt-get indextargets` in [`FORMAT`]; keeps Debian's own archive.
+impl Target {
+    /// The list of a suite on a mirror of Debian that the user names.
+    pub(super) fn named(site: &str, suite: &str) -> Self {
+        Self {
+            site: site.to_owned(),
+            release: suite.to_owned(),
+            component: "main".to_owned(),
+            origin: DEBIAN.to_owned(),
+            signed_by: KEYRING.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether the list is of Debian's own archive. The origin is known only after an `apt-get update`. Without
+    /// one it is Debian's on Debian, where apt's check of the signature against Debian's keys decides, and elsewhere where
+    /// the system demands these keys: Ubuntu's own lists have no origin either then.
+    fn is_of_debian(&self, system: System) -> bool {
+        match &*self.origin {
+            "" => system == System::Debian || self.signed_by.contains(KEYRING_NAME),
+            origin => origin == DEBIAN,
+        }
+    }
+}
+
+/// The distribution whose apt is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum System {
+    /// Debian itself.
+    Debian,
+    /// Another one that has apt.
+    Other,
+}
+
+impl System {
+    /// The system that has this os-release(5).
+    pub(super) fn from_os_release(text: &str) -> Self {
+        let id = text.lines().find_map(|line| line.strip_prefix("ID="));
+        match id.map(|id| id.trim_matches(['"', '\''])) {
+            Some("debian") => Self::Debian,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Reads the output of `apt-get indextargets` in [`FORMAT`].
 pub(super) fn parse_targets(text: &str) -> Vec<Target> {
     text.split(TARGET).filter_map(parse_target).collect()
+}
+
+/// The lists of Debian's own archive.
+pub(super) fn of_debian(targets: Vec<Target>, system: System) -> Vec<Target> {
+    let of_debian = |target: &Target| target.is_of_debian(system);
+    targets.into_iter().filter(of_debian).collect()
 }
 
 fn parse_target(text: &str) -> Option<Target> {
@@ -47,17 +102,14 @@ fn parse_target(text: &str) -> Option<Target> {
     let fields: Vec<String> = text.split('|').map(known).collect();
     let [site, release, codename, suite, component, origin, signed_by] =
         <[String; 7]>::try_from(fields).ok()?;
-    // The origin is known only after an `apt-get update`. Without one, apt's check of the
-    // signature against Debian's keys decides.
-    let from_debian = origin.is_empty() || origin == "Debian";
-    let usable =
-        from_debian && !site.is_empty() && !release.is_empty() && !site.starts_with("cdrom:");
+    let usable = !site.is_empty() && !release.is_empty() && !site.starts_with("cdrom:");
     usable.then_some(Target {
         site,
         release,
         codename,
         suite,
         component,
+        origin,
         signed_by,
     })
 }
@@ -174,9 +226,7 @@ fn lines_for(suite: &str, targets: &[Target]) -> Option<Vec<Line>> {
                 .map(Line::new),
         );
     } else {
-        let mirror = targets
-            .iter()
-            .find(|t| !is_security(t) && t.component == "main")?;
+        let mirror = main_target(targets)?;
         lines.push(Line {
             release: suite.to_owned(),
             signed_by: String::new(),
@@ -189,6 +239,16 @@ fn lines_for(suite: &str, targets: &[Target]) -> Option<Vec<Line>> {
 
 fn is_security(target: &Target) -> bool {
     target.release.contains("security") || target.release.ends_with("/updates")
+}
+
+/// The mirror that a suite without entries of its own is asked of.
+pub(super) fn main_site(targets: &[Target]) -> Option<&str> {
+    main_target(targets).map(|target| &*target.site)
+}
+
+fn main_target(targets: &[Target]) -> Option<&Target> {
+    let mut main = targets.iter().filter(|target| target.component == "main");
+    main.find(|target| !is_security(target))
 }
 
 /// The suites that have entries of their own, in order, without those of updates.
@@ -286,11 +346,43 @@ pagetoll-target|http://other.example/tools|stable|stable|stable|main|Tools|$(SIG
         assert_eq!(sources_for("bookworm", &targets).unwrap().own.len(), 1);
     }
 
+    /// Answers of Ubuntu's apt before its first update, and where it is asked without Release files.
+    #[test]
+    fn lists_of_unknown_origin_are_debians_on_debian_or_by_its_keys() {
+        let text = |keys: &str| {
+            format!(
+                "pagetoll-target|http://m.example/x|noble|$(CODENAME)|$(SUITE)|main|$(ORIGIN)|{keys}\n"
+            )
+        };
+        let count = |keys: &str, system| of_debian(parse_targets(&text(keys)), system).len();
+        let ubuntu = System::from_os_release("NAME=\"Ubuntu\"\nID=ubuntu\nID_LIKE=debian\n");
+        let debian = System::from_os_release("ID=debian\n");
+        assert_eq!((ubuntu, debian), (System::Other, System::Debian));
+        assert_eq!(
+            count("/usr/share/keyrings/ubuntu-archive-keyring.gpg", ubuntu),
+            0
+        );
+        assert_eq!(count("$(SIGNED_BY)", ubuntu), 0);
+        assert_eq!(count("$(SIGNED_BY)", debian), 1);
+        assert_eq!(count(KEYRING, ubuntu), 1);
+    }
+
+    #[test]
+    fn a_named_mirror_is_verified_by_debians_keys() {
+        let targets = [Target::named("http://m.example/debian", "bookworm")];
+        assert_eq!(system_suite(&targets), Some("bookworm"));
+        assert_eq!(main_site(&targets), Some("http://m.example/debian"));
+        assert_eq!(targets[0].signed_by, KEYRING);
+        let backports = sources_for("bookworm-backports", &targets).unwrap();
+        assert_eq!((backports.own.len(), backports.base.len()), (1, 1));
+    }
+
     #[test]
     fn without_a_debian_mirror_there_is_nothing() {
         let targets = parse_targets(
             "pagetoll-target|http://other.example/tools|stable|stable|stable|main|Tools|$(SIGNED_BY)\n",
         );
+        let targets = of_debian(targets, System::Debian);
         assert_eq!(sources_for("bookworm", &targets), None);
         assert_eq!(system_suite(&targets), None);
     }

@@ -5,7 +5,8 @@ use pagetoll_bill::spec::Wanted;
 use pagetoll_host::Error;
 use pagetoll_host::cache::Cache;
 
-use super::{root, sources};
+use super::mirror::{self, Mirror, VARIABLE};
+use super::sources;
 
 /// Use of earlier records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,7 +27,7 @@ impl From<Wanted> for Freshness {
     }
 }
 
-/// The suite of this name; `None` is the one that this system runs.
+/// The suite of this name; `None` is the one that this system runs, or that of a mirror that the user names.
 pub(super) fn suite_named(
     name: Option<&str>,
     cache: &Cache,
@@ -39,12 +40,12 @@ pub(super) fn suite_named(
     }
 }
 
-/// The suites that this system's apt knows, without their updates, which are part of them.
+/// The suites that the mirror is known to have, without their updates, which are part of them.
 ///
 /// # Errors
 /// [`Error::Environment`] without apt or a Debian mirror; [`Error::Stopped`].
 pub fn suites(stop: &Stop) -> Result<Vec<String>, Error> {
-    let suites = sources::suites(&root::system_targets(stop)?);
+    let suites = sources::suites(&mirror::targets(stop)?);
     match suites.is_empty() {
         true => Err(no_mirror()),
         false => Ok(suites),
@@ -52,6 +53,9 @@ pub fn suites(stop: &Stop) -> Result<Vec<String>, Error> {
 }
 
 fn system_suite(cache: &Cache, freshness: Freshness, stop: &Stop) -> Result<String, Error> {
+    if let Some(suite) = Mirror::suite_of_named()? {
+        return Ok(suite);
+    }
     let name = "suites/system";
     let recorded = cache
         .recorded(name)?
@@ -59,7 +63,7 @@ fn system_suite(cache: &Cache, freshness: Freshness, stop: &Stop) -> Result<Stri
     if let (Some(suite), Freshness::Cached) = (recorded, freshness) {
         return Ok(suite);
     }
-    let targets = root::system_targets(stop)?;
+    let targets = mirror::targets(stop)?;
     let suite = sources::system_suite(&targets)
         .ok_or_else(no_mirror)?
         .to_owned();
@@ -70,12 +74,14 @@ fn system_suite(cache: &Cache, freshness: Freshness, stop: &Stop) -> Result<Stri
 pub(super) fn no_mirror() -> Error {
     Error::Environment {
         what: "this system's apt is not set up to use a mirror of Debian".into(),
-        remedy: "add one to apt's sources, or give files by --kernel, --headers and --xen".into(),
+        remedy: format!(
+            "name one by {VARIABLE}=URL, add one to apt's sources, or give files by --kernel, --headers and --xen"
+        ),
     }
 }
 
 /// Suites become folder names and apt settings, so that only plain names are let through.
-fn checked_name(suite: &str) -> Result<&str, Error> {
+pub(super) fn checked_name(suite: &str) -> Result<&str, Error> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.+".contains(c);
     if suite.starts_with(|c: char| c.is_ascii_lowercase()) && suite.chars().all(plain) {
         return Ok(suite);
