@@ -22,9 +22,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::error::LabError;
-use crate::vm::confine::Confinement;
+use crate::vm::confine::{Confinement, Room};
 use crate::vm::console::{self, Console, Event};
 use crate::vm::control::{Control, Failure};
+use crate::vm::counter::Detail;
 use crate::vm::folder::Folder;
 use crate::vm::guest_run::GuestRun;
 use crate::vm::kept;
@@ -131,7 +132,7 @@ fn attempt(
     if saved.is_some() {
         command = command.args(["-incoming", "defer"]);
     }
-    let command = confinement.around(command, user, boot.machine.memory_mib());
+    let command = confinement.around(command, user, boot.room());
     let (control, theirs) = Control::pair()?;
     let child = command.current_dir(folder.place()).start_with(theirs)?;
     let mut qemu = Qemu {
@@ -165,6 +166,20 @@ fn attempt(
 }
 
 impl Boot<'_> {
+    /// The room of its QEMU: counts by stack are the largest file, else the memory that is shared.
+    fn room(self) -> Room {
+        let counts_stacks = self
+            .counter
+            .is_some_and(|counter| counter.detail == Detail::Stacks);
+        Room {
+            memory_mib: self.machine.memory_mib(),
+            file_mib: match counts_stacks {
+                true => machine::COUNTS_MIB,
+                false => machine::SHARED_MIB,
+            },
+        }
+    }
+
     /// Returns whether a snapshot may take its place: the guest stops when it is ready, and no cold boot was ordered.
     fn is_restorable(self) -> bool {
         self.delivery.is_some() && self.options.reuse != Reuse::Nothing

@@ -21,7 +21,7 @@ use pagetoll_host::error::{Error, Outcome};
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::{PerArch, Tool};
 
-use crate::vm::machine::{COUNTS_MIB, SHARED_MIB};
+use crate::vm::machine::SHARED_MIB;
 
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 /// The limit of a trial. Assumed: QEMU lists its processors in less than a second.
@@ -60,10 +60,10 @@ impl Confinement {
 
     fn tried(arch: Arch, stop: &Stop) -> Result<Self, Error> {
         let user = User::unused(stop)?;
-        let wrapper = refusal(with_limits(qemu(arch), user, 0), stop)?;
+        let wrapper = refusal(with_limits(qemu(arch), user, Room::NONE), stop)?;
         let sandboxed = qemu(arch).args(["-sandbox", SANDBOX]);
         let sandbox = match wrapper {
-            Ok(()) => refusal(with_limits(sandboxed, user, 0), stop)?,
+            Ok(()) => refusal(with_limits(sandboxed, user, Room::NONE), stop)?,
             Err(_) => refusal(sandboxed, stop)?,
         };
         Ok(Self { sandbox, wrapper })
@@ -81,13 +81,13 @@ impl Confinement {
     }
 
     /// QEMU's command, confined.
-    pub(crate) fn around(&self, run: Run, user: Option<User>, memory_mib: u64) -> Run {
+    pub(crate) fn around(&self, run: Run, user: Option<User>, room: Room) -> Run {
         let run = match self.sandbox {
             Ok(()) => run.args(["-sandbox", SANDBOX]),
             Err(_) => run,
         };
         match self.wrapper {
-            Ok(()) => with_limits(run, user, memory_mib),
+            Ok(()) => with_limits(run, user, room),
             Err(_) => run,
         }
     }
@@ -126,7 +126,7 @@ fn refusal(run: Run, stop: &Stop) -> Result<Available<()>, Error> {
 }
 
 /// Through setpriv and prlimit of util-linux.
-fn with_limits(run: Run, user: Option<User>, memory_mib: u64) -> Run {
+fn with_limits(run: Run, user: Option<User>, room: Room) -> Run {
     let mut words: Vec<OsString> = ["setpriv", "--no-new-privs"].map(Into::into).into();
     if let Some(user) = user {
         words.push(format!("--reuid={user}").into());
@@ -145,11 +145,28 @@ fn with_limits(run: Run, user: Option<User>, memory_mib: u64) -> Run {
     }
     words.extend(["--", "prlimit", "--core=0"].map(Into::into));
     let mib = |name: &str, mib: u64| OsString::from(format!("--{name}={}", mib << 20));
-    words.push(mib("fsize", COUNTS_MIB));
-    words.push(mib("as", memory_mib + SHARED_MIB + QEMU_MIB));
+    words.push(mib("fsize", room.file_mib));
+    words.push(mib("as", room.memory_mib + SHARED_MIB + QEMU_MIB));
     words.push(format!("--nofile={OPEN_FILES}").into());
     words.push("--".into());
     run.behind(words)
+}
+
+/// Room that a QEMU may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Memory of its guest, in MiB.
+    pub(crate) memory_mib: u64,
+    /// The largest file that it writes, in MiB.
+    pub(crate) file_mib: u64,
+}
+
+impl Room {
+    /// Room of a QEMU that has no guest.
+    const NONE: Self = Self {
+        memory_mib: 0,
+        file_mib: SHARED_MIB,
+    };
 }
 
 /// The number of a user, and of the group of the same number.
@@ -227,7 +244,7 @@ mod tests {
             without.notes(),
             ["QEMU ran without its seccomp sandbox: no seccomp"]
         );
-        let command = without.around(Run::new("qemu"), None, 64);
+        let command = without.around(Run::new("qemu"), None, Room::NONE);
         assert_eq!(command.to_string(), "qemu");
     }
 
@@ -242,7 +259,7 @@ mod tests {
         }
         let show = Run::new("cat").arg("/proc/self/status");
         let user = here.user(&Stop::new()).unwrap();
-        let shown = run_to_end(&with_limits(show, user, 64), LIMIT, &Stop::new()).unwrap();
+        let shown = run_to_end(&with_limits(show, user, Room::NONE), LIMIT, &Stop::new()).unwrap();
         let text = shown.text();
         assert!(text.contains("NoNewPrivs:\t1"), "{text}");
         assert!(
