@@ -123,11 +123,11 @@ fn documented(page: &str, kind: &str) -> Vec<String> {
     bodies.flat_map(str::lines).map(str::to_owned).collect()
 }
 
-/// A dom0, and another domain of so many pages.
+/// A dom0 with as much memory as the lab counts the default order in, and another domain of so many pages.
 pub(crate) const fn dom0_beside(other_domain: Pages) -> Host {
     Host::Dom0 {
         options: XenOptions::Default,
-        memory_mib: 384,
+        memory_mib: 1156,
         other_domain,
     }
 }
