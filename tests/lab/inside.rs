@@ -63,9 +63,10 @@ const fn shapes(iommu: Iommu) -> &'static str {
 /// Between a count and a time.
 const TOLERANCE: f64 = 0.01;
 /// Of another domain's pages one by one, each with a page table of its own: they follow the kernel's free lists, by 2 %
-/// also between the lab's own orders.
+/// also between the lab's own orders. The lab rests before each operation, so that tables of the one before are freed; a host
+/// does not, and unmaps for 5.5 % less.
 const ONE_BY_ONE: &str = "-foreign kernel,";
-const TOLERANCE_ONE_BY_ONE: f64 = 0.04;
+const TOLERANCE_ONE_BY_ONE: f64 = 0.08;
 /// Between crossings per page: of the host's 512 pages and the lab's 4096.
 const CROSSINGS_APART: f64 = 0.1;
 /// Pages of the other domain: the lab bills this many, and the documented commands map them.

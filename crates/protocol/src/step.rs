@@ -611,7 +611,7 @@ mod tests {
 
     #[test]
     fn arguments_follow_in_the_order_that_the_guest_reads() {
-        let race = init_steps().remove(2);
+        let race = init_steps().remove(3);
         assert_eq!(
             order(&[race, Step::Settle]),
             "race set-pte 1 2 3\nsettle 60\n"

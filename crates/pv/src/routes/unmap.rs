@@ -260,12 +260,12 @@ mod tests {
         };
         let steps = counting_of(&order(&[]), none);
         let allowed = |step: &String| {
-            ["settle", "pages", "user"]
+            ["settle", "steady", "pages", "user"]
                 .iter()
                 .any(|word| step.starts_with(word))
         };
         assert!(steps.iter().all(allowed), "{steps:?}");
-        assert_eq!(steps.len(), 3 + OPERATIONS.len());
+        assert_eq!(steps.len(), 5 + OPERATIONS.len());
     }
 
     #[test]
