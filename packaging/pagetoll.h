@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Marks for `pagetoll count --marks`: what lies between a PAGETOLL_BEGIN() and the next PAGETOLL_END() is one operation. Each is
- * a NOP of seven bytes, which does nothing where nobody counts. x86-64 only.
+ * a 7-byte NOP without effect outside the lab. x86-64 only.
  */
 #ifndef PAGETOLL_H
 #define PAGETOLL_H

@@ -269,7 +269,10 @@ impl<'a> Sample<'a> {
     }
 
     pub(crate) fn profile(&self) -> Profile {
-        let tree = self.tree();
+        self.profile_of(&self.tree())
+    }
+
+    fn profile_of(&self, tree: &Tree<'_>) -> Profile {
         let repeated = tree.counts.iter().map(|count| count.repeated);
         Profile {
             per_page: Events {
@@ -285,8 +288,8 @@ impl<'a> Sample<'a> {
                 rep_iterations: self.per_page(repeated.sum()),
                 in_interrupts: None,
             },
-            functions: self.functions(&tree),
-            calls: self.calls(&tree),
+            functions: self.functions(tree),
+            calls: self.calls(tree),
             entries: Vec::new(),
         }
     }
@@ -299,7 +302,7 @@ impl<'a> Sample<'a> {
         for (entry, count) in entries.iter().zip(&tree.counts) {
             *sums.entry(entry.name()).or_default() += count.instructions;
         }
-        let mut profile = self.profile();
+        let mut profile = self.profile_of(&tree);
         profile.per_page.in_interrupts =
             Some(self.per_page(sums.get(Way::Interrupt.name()).copied().unwrap_or(0)));
         profile.entries = sums

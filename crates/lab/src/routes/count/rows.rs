@@ -163,7 +163,7 @@ impl ProgramBoot {
 /// A row of each system.
 ///
 /// # Errors
-/// [`LabError::Program`]: the program does not do more when it is told to.
+/// [`LabError::Program`]: the cost of the program does not grow with {n}.
 pub(super) fn rows(program: &Program, boots: &[ProgramBoot]) -> Result<Vec<Row>, LabError> {
     let systems = program.asked.systems.iter();
     let mut rows: Vec<_> = systems
