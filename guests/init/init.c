@@ -134,6 +134,11 @@ static void step_publish(const char *path)
 	shared_report(path);
 }
 
+void await_start(void)
+{
+	rest();
+}
+
 static void run_step(const char *line)
 {
 	char word[64], a[256], b[256] = "";

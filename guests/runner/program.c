@@ -38,7 +38,7 @@ static void mount_or_fail(const char *where, const char *options)
 
 void program_prepare(void)
 {
-	/* Whoever has no parent any more is this process's child. */
+	/* Adopts what the program leaves running, so that it can be ended. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (!access(FOLDER, F_OK))
 		return;
@@ -188,7 +188,7 @@ void program_run(const struct program *program)
 		close(output);
 		return;
 	}
-	await_start();
+	rest();
 	if (program->marks == AROUND)
 		MARK_NOP(MARK_BEGIN);
 	began = ticks();

@@ -17,6 +17,9 @@ import pagetoll
 from pagetoll.executor import node as on_node
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# Ray stores nothing on a disk that is 95 % full and ends workers at 95 % of memory: both are this machine's affair.
+os.environ.setdefault("RAY_local_fs_capacity_threshold", "1")
+os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 pytest.importorskip("ray", reason="ray is not installed")
 pytestmark = pytest.mark.cluster
 
@@ -65,7 +68,7 @@ def cluster() -> Iterator[Any]:
 
     made = Cluster(initialize_head=True, head_node_args={**NODE, "node_name": "left"})
     made.add_node(**{**NODE, "node_name": "right"})
-    made.wait_for_nodes(30)
+    made.wait_for_nodes(LIMIT)
     yield made
     made.shutdown()
     _remove_folders()

@@ -298,7 +298,7 @@ fn bases_in_the_tree(action: &Gate) -> Result<(), Failed> {
     }
 }
 
-/// The base's own command makes the base; the bill's place is told before what another program reads.
+/// A base that is billed in the same job, by a command of its own.
 fn bases_billed_in_the_job(action: &Gate) -> Result<(), Failed> {
     let scratch = checked_out()?;
     let tree = scratch.path().join(TREE);

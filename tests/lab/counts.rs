@@ -82,7 +82,7 @@ fn cost(bill: &Bill, operation: Operation, system: System) -> Result<f64, Failed
     cost.ok_or_else(|| format!("no cost of {operation} on {system}").into())
 }
 
-/// As the bill of the route has it, which user space of the lab's own counts; and the same again, to the last digit.
+/// Equality with the row of `bill unmap`, and to the last digit with the same order again.
 pub(crate) fn as_billed(bench: &Bench) -> Result<(), Failed> {
     built(bench, "marked", MARKED, &[])?;
     let words = ["bill", "unmap", "--mechanism", "emulate", "--batch", "1"];
@@ -202,7 +202,7 @@ pub(crate) fn hostile(bench: &Bench) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What cannot be counted is refused before anything boots, or says what is missing.
+/// Refusals of orders that cannot be counted, before anything boots, and of programs that lack something.
 pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
     built(bench, "marked", MARKED, &[])?;
     fs::write(bench.folder.path().join("script"), "#!/bin/sh\nexit 7\n")?;

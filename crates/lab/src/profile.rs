@@ -321,6 +321,10 @@ impl<'a> Sample<'a> {
 
     /// Instructions of one page or operation.
     pub(crate) fn cost(&self) -> f64 {
+        if self.under.is_empty() {
+            let less = self.less.map_or(0, Execution::instructions);
+            return self.per_page(signed(self.executed.instructions()) - signed(less));
+        }
         let tree = self.tree();
         self.per_page(tree.counts.iter().map(|count| count.instructions).sum())
     }

@@ -81,12 +81,17 @@ pub fn user_rows(operation: Operation, order: &Order, findings: &Findings) -> [R
     let native = user_figures(operation, &findings.native);
     let mut dom0 = user_figures(operation, &findings.dom0);
     if let (Ok(native), Ok(dom0)) = (&native, &mut dom0) {
-        dom0.tolls = vec![
-            Toll::once("native", native.cost_per_page),
-            Toll::once("xen", dom0.cost_per_page - native.cost_per_page),
-        ];
+        dom0.tolls = tolls_beside(native.cost_per_page, dom0.cost_per_page);
     }
     [row(System::Native, native), row(System::XenPvDom0, dom0)]
+}
+
+/// Tolls of what costs so much on a kernel, and so much as its dom0.
+pub fn tolls_beside(native: f64, dom0: f64) -> Vec<Toll> {
+    vec![
+        Toll::once("native", native),
+        Toll::once("xen", dom0 - native),
+    ]
 }
 
 /// Cost and crossings of what user space did.

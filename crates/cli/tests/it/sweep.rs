@@ -691,13 +691,17 @@ fn an_executor_that_is_missing_or_says_nonsense_is_the_machines_lack() {
     let folder = folder_with(PLAN);
     let install = "pip install 'pagetoll[ray]'";
     let missing = swept_by(folder.path(), None, &["--store", "s"]);
-    assert_ended(&missing, 3, &["ray is not installed", install]);
+    assert_ended(
+        &missing,
+        3,
+        &["pagetoll.executor is not installed", install],
+    );
     let without_ray = "import sys\nprint('no ray here', file=sys.stderr)\nsys.exit(3)";
     let missing = swept_by(folder.path(), Some(without_ray), &["--store", "s"]);
     assert_ended(
         &missing,
         3,
-        &["ray is not installed", install, "no ray here"],
+        &["pagetoll.executor ended (exit status: 3)", "no ray here"],
     );
     let nonsense = "import time\nprint('hello', flush=True)\ntime.sleep(60)";
     let began = Instant::now();

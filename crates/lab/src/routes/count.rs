@@ -382,7 +382,7 @@ pub(crate) fn bill(
     let stacks = rows::stacks(program, &runs, request.common.profiling);
     let draft = Draft {
         stack: boots.stack(&runs)?,
-        notes: rows::notes(program, &rows, materials.counter.as_ref().err()),
+        notes: rows::notes(program, &rows),
         rows,
         inputs: boots.inputs()?,
         ..counted(request.common.route, &request.common.order)

@@ -95,6 +95,13 @@ pub(crate) struct Code {
     pub(crate) repeated: u64,
 }
 
+impl Execution {
+    /// All of them.
+    pub(crate) fn instructions(&self) -> u64 {
+        self.code.iter().map(|code| code.instructions).sum()
+    }
+}
+
 impl Counter {
     /// Builds the plugin and lets the QEMU of a processor try it; else a sentence that says why there is none.
     ///

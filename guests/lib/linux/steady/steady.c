@@ -40,7 +40,7 @@ void steady(void)
 	credit_randomness();
 }
 
-void await_start(void)
+void rest(void)
 {
 	nanosleep(&(struct timespec){ .tv_sec = REST_S }, NULL);
 	await_tick();

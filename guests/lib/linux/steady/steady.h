@@ -15,6 +15,6 @@ void steady(void);
  * Returns right after a timer tick, when what the work before left to be done later, such as RCU's callbacks and the sums of
  * memory cgroups, is done. Time in which nothing runs takes none of the host's.
  */
-void await_start(void);
+void rest(void);
 
 #endif

@@ -29,8 +29,6 @@ const MODULE: &str = "pagetoll.executor";
 const INSTALL: &str = "pip install 'pagetoll[ray]'";
 /// What Python says of a module that is not there.
 const NO_MODULE: &str = "No module named";
-/// The executor's exit code where Ray is missing.
-const LACKING: i32 = 3;
 /// Lines of stderr that an error quotes.
 const QUOTED: usize = 5;
 
@@ -218,8 +216,8 @@ fn unknown(line: &str) -> Failure {
 fn unfinished(left: usize, all: usize, status: ExitStatus, stderr: &str) -> Failure {
     let lines: Vec<_> = stderr.lines().collect();
     let last = lines[lines.len().saturating_sub(QUOTED)..].join("\n");
-    if status.code() == Some(LACKING) || stderr.contains(NO_MODULE) {
-        return Failure::Lacking(format!("ray is not installed: {INSTALL}\n{last}"));
+    if stderr.contains(NO_MODULE) {
+        return Failure::Lacking(format!("{MODULE} is not installed: {INSTALL}\n{last}"));
     }
     Failure::Lacking(format!(
         "{MODULE} ended ({status}) with {left} of {all} jobs left; the bills of the others are kept\n{last}"

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::{Arch, Available, Inputs, System};
+use pagetoll_bill::{Arch, Inputs, System, Unavailable};
 use pagetoll_host::tools::{self, Images};
 use pagetoll_host::{Error, Surroundings};
 use pagetoll_images::kernel::modules::Part;
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 use pagetoll_images::xen::{self, XenImage, XenSource};
 use pagetoll_protocol::build;
-use pagetoll_protocol::report::{Hello, ProgramRun, Report};
+use pagetoll_protocol::report::{Hello, Report};
 use pagetoll_protocol::step::{MAPS, Marks, OUTPUT, RunnerStep, Step, order};
 use pagetoll_pv::plan::PRIVCMD_MODULE;
 use pagetoll_units::Pages;
@@ -111,7 +111,7 @@ pub(super) struct Materials {
     xen: Option<Hypervisor>,
     init: PathBuf,
     runner: PathBuf,
-    pub(super) counter: Available<Counter>,
+    counter: Counter,
 }
 
 /// A Xen, and the kernel in the form that it starts.
@@ -148,12 +148,17 @@ impl Materials {
             false => None,
         };
         phase.step("guest programs");
+        let counter = Counter::obtain(Arch::X86_64, Detail::Stacks, cache, stop)?;
         let materials = Self {
             xen,
             init: build::init(Arch::X86_64, cache, stop)?,
             runner: build::runner(cache, stop)?,
             native: kernel.soonest(cache, stop)?,
-            counter: Counter::obtain(Arch::X86_64, Detail::Stacks, cache, stop)?,
+            counter: counter.map_err(|Unavailable(reason)| Error::Environment {
+                what: format!("a count needs QEMU's plugins: {reason}"),
+                remedy: "install a QEMU from 7.2 to 10 that has them, as Debian's and Ubuntu's do"
+                    .to_owned(),
+            })?,
             kernel,
         };
         phase.step("ready");
@@ -173,9 +178,7 @@ pub(super) struct ProgramBoot {
     pub(super) system: System,
     pub(super) shake: u32,
     hello: Hello,
-    /// The runs that count, in the order of their numbers of operations.
-    pub(super) runs: Vec<ProgramRun>,
-    /// Code of each of them; none where nothing but the clock counted.
+    /// Code of each run that counts, in the order of their numbers of operations.
     pub(super) executed: Vec<Execution>,
     pub(super) names: Names,
     /// Output of the last run.
@@ -266,7 +269,7 @@ impl Boots<'_> {
             linux: xen.map_or(&self.materials.native, |xen| &xen.vmlinux),
             initramfs: &initramfs,
             delivery: delivery.as_deref(),
-            counter: self.materials.counter.as_ref().ok(),
+            counter: Some(&self.materials.counter),
             options: &self.request.options,
         };
         let run = || boot::run(boot, self.surroundings.cache, stop, phase.as_mut());
@@ -310,24 +313,26 @@ impl Boots<'_> {
     ) -> Result<ProgramBoot, LabError> {
         let asked = &self.program.asked;
         let mut hello = None;
-        let mut runs = Vec::new();
+        let mut runs = 0;
         for report in &run.reports {
             if let Report::Hello(greeting) = report {
                 hello = Some(greeting.clone());
             }
             if let Report::Program(program) = report {
                 super::rows::check(program, asked, &run.boot)?;
-                runs.push(program.clone());
+                runs += 1;
             }
         }
         let hello = hello.ok_or_else(|| run.malformed("it never said hello"))?;
-        if runs.len() != WARM_UPS + asked.points().len() {
+        let mut executed = run.executed()?;
+        let executed: Vec<_> = asked
+            .counted_steps()
+            .filter_map(|step| executed.remove(&step))
+            .collect();
+        let points = asked.points().len();
+        if (runs, executed.len()) != (WARM_UPS + points, points) {
             return Err(run.malformed("it did not run the program as often as ordered"));
         }
-        let mut executed = run.executed()?;
-        let executed = asked
-            .counted_steps()
-            .filter_map(|step| executed.remove(&step));
         let mut blobs: BTreeMap<&str, String> = BTreeMap::new();
         for (name, bytes) in run.blobs()? {
             blobs.insert(name, String::from_utf8_lossy(&bytes).into_owned());
@@ -337,8 +342,7 @@ impl Boots<'_> {
             system: job.system,
             shake: job.shake,
             hello,
-            runs: runs.split_off(WARM_UPS),
-            executed: executed.collect(),
+            executed,
             names: Names {
                 hypervisor: match xen.and_then(|xen| xen.image.symbols.as_deref()) {
                     Some(file) => symbols_of(file)?,
@@ -421,9 +425,7 @@ impl Boots<'_> {
         if let Some(xen) = xen {
             images.push(image("xen", &xen.image.elf)?);
         }
-        if let Ok(counter) = counter {
-            images.push(image("counter", &counter.plugin)?);
-        }
+        images.push(image("counter", &counter.plugin)?);
         for (name, path) in self.program.files.iter() {
             images.push(image(format!("/{name}"), path)?);
         }

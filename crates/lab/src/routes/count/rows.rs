@@ -2,9 +2,9 @@
 
 use pagetoll_backend::Stacks;
 use pagetoll_bill::route::Count;
-use pagetoll_bill::{Figures, Operation, Row, RowKey, System, Toll, Unavailable};
+use pagetoll_bill::{Figures, Operation, Row, RowKey, System};
 use pagetoll_protocol::report::ProgramRun;
-use pagetoll_pv::rows::per;
+use pagetoll_pv::rows::tolls_beside;
 use pagetoll_units::Pages;
 use regex::Regex;
 
@@ -13,8 +13,8 @@ use super::{Asked, Measure, Program};
 use crate::error::LabError;
 use crate::profile::{Profiling, Sample};
 
-/// Share of a run by which the longest has to be longer than the shortest.
-const LEAST_GROWTH: f64 = 0.01;
+/// Part of the shortest run, one in so many, by which the longest has to be longer.
+const LEAST_GROWTH: u64 = 100;
 
 /// Refuses a run that failed.
 ///
@@ -106,18 +106,15 @@ fn slopes(asked: &Asked, boot: &ProgramBoot) -> Result<Vec<Slope>, LabError> {
                 ),
             })?)
         }
-        Measure::Marks => {
-            let begins = boot.executed.first().map_or(0, |executed| executed.begins);
-            match begins {
-                0 => {
-                    return Err(LabError::Program {
+        Measure::Marks => match boot.executed[0].begins {
+            0 => {
+                return Err(LabError::Program {
                         boot: boot.system.to_string(),
                         problem: "--marks: it executed no PAGETOLL_BEGIN; expected the marks of pagetoll.h in it".to_owned(),
                     });
-                }
-                begins => whole(begins),
             }
-        }
+            begins => whole(begins),
+        },
     })
 }
 
@@ -133,30 +130,15 @@ fn printed(expression: &Regex, output: &str) -> Option<u64> {
 }
 
 impl ProgramBoot {
-    /// Code that was executed for a slope; `None` where the clock alone counted.
-    fn sample<'a>(&'a self, slope: Slope, under: &'a [String]) -> Option<Sample<'a>> {
-        let less = slope.less.map(|less| self.executed.get(less));
-        Some(Sample {
-            executed: self.executed.get(slope.run)?,
-            less: match less {
-                Some(less) => Some(less?),
-                None => None,
-            },
+    /// Code that was executed for a slope.
+    fn sample<'a>(&'a self, slope: Slope, under: &'a [String]) -> Sample<'a> {
+        Sample {
+            executed: &self.executed[slope.run],
+            less: slope.less.map(|less| &self.executed[less]),
             names: &self.names,
             under,
             pages: slope.operations,
-        })
-    }
-
-    fn cost(&self, slope: Slope, under: &[String]) -> f64 {
-        if let Some(sample) = self.sample(slope, under) {
-            return sample.cost();
         }
-        let clock = |run: usize| {
-            let run = self.runs.get(run);
-            per(run.map_or(0, |run| run.instructions), slope.operations)
-        };
-        clock(slope.run) - slope.less.map_or(0.0, clock)
     }
 }
 
@@ -175,10 +157,7 @@ pub(super) fn rows(program: &Program, boots: &[ProgramBoot]) -> Result<Vec<Row>,
         .iter_mut()
         .find(|row| row.key.system == System::XenPvDom0);
     if let Some((native, figures)) = native.zip(xen.and_then(Row::figures_mut)) {
-        figures.tolls = vec![
-            Toll::once("native", native),
-            Toll::once("xen", figures.cost_per_page - native),
-        ];
+        figures.tolls = tolls_beside(native, figures.cost_per_page);
     }
     Ok(rows)
 }
@@ -195,12 +174,12 @@ fn row(program: &Program, system: System, boots: &[ProgramBoot]) -> Result<Row, 
         return Ok(Row::unavailable(key, Pages(1), "nothing was reported"));
     };
     check_growth(asked, first)?;
-    let cost = first.cost(slope, &asked.under);
+    let cost = first.sample(slope, &asked.under).cost();
     let mut furthest = 0.0_f64;
     let mut compared = 0;
     for boot in of_system() {
         for other in slopes(asked, boot)? {
-            let other = boot.cost(other, &asked.under);
+            let other = boot.sample(other, &asked.under).cost();
             tracing::debug!("{system} {}: {other} an operation", boot.shake);
             furthest = furthest.max((other - cost).abs());
             compared += 1;
@@ -220,8 +199,7 @@ fn row(program: &Program, system: System, boots: &[ProgramBoot]) -> Result<Row, 
         figures.spread = (compared > 1 && cost != 0.0).then(|| furthest / cost.abs());
     }
     let mut row = Row::new(key, Pages(slope.operations), figures);
-    let sample = first.sample(slope, &asked.under);
-    row.profile = sample.map(|sample| sample.profile_by_entry());
+    row.profile = Some(first.sample(slope, &asked.under).profile_by_entry());
     Ok(row)
 }
 
@@ -230,16 +208,11 @@ fn check_growth(asked: &Asked, boot: &ProgramBoot) -> Result<(), LabError> {
     let Measure::Vary(count) = asked.measure else {
         return Ok(());
     };
-    let whole = |run| {
-        let slope = Slope {
-            run,
-            less: None,
-            operations: 1,
-        };
-        boot.cost(slope, &[])
-    };
-    let (least, most) = (whole(0), whole(2));
-    if most - least >= least * LEAST_GROWTH {
+    let (least, most) = (
+        boot.executed[0].instructions(),
+        boot.executed[2].instructions(),
+    );
+    if most > least && most - least >= least / LEAST_GROWTH {
         return Ok(());
     }
     Err(LabError::Program {
@@ -262,9 +235,9 @@ pub(super) fn stacks(program: &Program, boots: &[ProgramBoot], profiling: Profil
         let slope = slopes(&program.asked, boot)
             .ok()
             .and_then(|slopes| slopes.first().copied());
-        let sample = slope.and_then(|slope| boot.sample(slope, &program.asked.under));
-        if let Some(sample) = sample {
+        if let Some(slope) = slope {
             let key = RowKey::new(Operation::Run, Count::Program, boot.system);
+            let sample = boot.sample(slope, &program.asked.under);
             sample.fold(&[key.to_string()], &mut stacks);
         }
     }
@@ -272,11 +245,7 @@ pub(super) fn stacks(program: &Program, boots: &[ProgramBoot], profiling: Profil
 }
 
 /// Notes of the bill.
-pub(super) fn notes(
-    program: &Program,
-    rows: &[Row],
-    no_counter: Option<&Unavailable>,
-) -> Vec<String> {
+pub(super) fn notes(program: &Program, rows: &[Row]) -> Vec<String> {
     let asked = &program.asked;
     let mut notes = vec![match &asked.measure {
         Measure::Vary(count) => format!(
@@ -313,11 +282,6 @@ pub(super) fn notes(
     if let Some(found) = asked.found {
         notes.push(format!(
             "the kernel is {found} of this folder; --kernel names another"
-        ));
-    }
-    if let Some(reason) = no_counter {
-        notes.push(format!(
-            "counted by the clock, which a program that sleeps makes jump: {reason}"
         ));
     }
     for row in rows {
