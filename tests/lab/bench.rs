@@ -156,10 +156,19 @@ pub(crate) fn folders_of_processes_below(folder: &Path) -> impl Iterator<Item = 
 
 /// Waits until `done`; an error says what was waited for.
 pub(crate) fn wait_until(what: &str, done: impl Fn() -> bool) -> Result<(), Failed> {
+    wait_within(SOON, what, done)
+}
+
+/// Waits until `done`, at most so long.
+pub(crate) fn wait_within(
+    limit: Duration,
+    what: &str,
+    done: impl Fn() -> bool,
+) -> Result<(), Failed> {
     let began = Instant::now();
     while !done() {
-        if began.elapsed() > SOON {
-            return Err(format!("timed out after {} s: {what}", SOON.as_secs()).into());
+        if began.elapsed() > limit {
+            return Err(format!("timed out after {} s: {what}", limit.as_secs()).into());
         }
         thread::sleep(Duration::from_millis(20));
     }

@@ -1,13 +1,16 @@
 //! Programs of a user's own, counted on a real kernel, and on the same kernel under Xen.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use libtest_mimic::Failed;
 use pagetoll_bill::{Bill, Operation, Row, System};
+use rustix::process::Signal;
 
-use crate::bench::{Bench, ensure, must_fail, must_succeed};
+use crate::bench::{Bench, ensure, must_fail, must_succeed, wait_within};
+use crate::signals;
 
 /// Maps, writes and unmaps as many pages as the default bill has, the unmapping between marks.
 const MARKED: &str = r#"
@@ -45,6 +48,8 @@ int main(int argc, char **argv)
 const HOSTILE: &str = include_str!("hostile.c");
 /// Between a row of a bill and the same counted of a program: both have timer ticks in them.
 const TOLERANCE: f64 = 0.001;
+/// Time limit of a count beside other guests.
+const COUNTED: Duration = Duration::from_secs(300);
 
 /// A program of that source.
 fn built(bench: &Bench, name: &str, source: &str, options: &[&str]) -> Result<PathBuf, Failed> {
@@ -125,6 +130,47 @@ pub(crate) fn as_billed(bench: &Bench) -> Result<(), Failed> {
         booted.rows[0].cost() == bill.rows[0].cost(),
         "a booted guest counts otherwise than a restored one",
     )
+}
+
+/// Marks of a Rust program, of the published crate.
+pub(crate) fn rust_marks(bench: &Bench) -> Result<(), Failed> {
+    let tests = std::env::current_exe()?;
+    let built = tests.parent().and_then(Path::parent).ok_or("no folder")?;
+    let program = built.join("examples/marked");
+    let program = program.to_str().ok_or("path")?;
+    let bill = counted(bench, &format!("--shake 0 --marks -- {program}"))?;
+    let functions = bill.rows[0]
+        .profile
+        .as_ref()
+        .map(|profile| &profile.entries);
+    let entries = functions.ok_or("no profile")?.iter();
+    let names: Vec<_> = entries.map(|entry| entry.name.as_str()).collect();
+    // 1 MiB is above malloc's threshold: each operation maps and unmaps it.
+    ensure(
+        ["mmap", "munmap", "page fault"]
+            .iter()
+            .all(|name| names.contains(name)),
+        format!("{names:?}"),
+    )
+}
+
+/// Another count of a program that was compiled anew, and the end of the watch by a signal.
+pub(crate) fn watched(bench: &Bench) -> Result<(), Failed> {
+    built(bench, "marked", MARKED, &[])?;
+    let bill = bench.folder.path().join("watched.json");
+    let order = format!(
+        "--output {} --watch --shake 0 --vary 512 -- ./marked {{n}}",
+        bill.display()
+    );
+    let child = count(bench, &order).stdout(Stdio::null()).spawn()?;
+    wait_within(COUNTED, "a bill", || bill.exists())?;
+    let first = fs::read(&bill)?;
+    built(bench, "marked", SQUARE, &[])?;
+    wait_within(COUNTED, "another bill", || {
+        fs::read(&bill).is_ok_and(|now| now != first)
+    })?;
+    signals::send(&child, Signal::INT)?;
+    signals::ends_with(child, 130)
 }
 
 /// Costs that follow from a part of the program, and from none of its kind.

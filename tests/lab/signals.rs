@@ -21,12 +21,12 @@ fn started(mut command: Command) -> Result<Child, Failed> {
         .spawn()?)
 }
 
-fn send(child: &Child, signal: Signal) -> Result<(), Failed> {
+pub(crate) fn send(child: &Child, signal: Signal) -> Result<(), Failed> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     Ok(kill_process(pid.ok_or("no such process")?, signal)?)
 }
 
-fn ends_with(mut child: Child, code: i32) -> Result<(), Failed> {
+pub(crate) fn ends_with(mut child: Child, code: i32) -> Result<(), Failed> {
     let ended = std::cell::Cell::new(None);
     let child = std::cell::RefCell::new(&mut child);
     let waited = wait_until("pagetoll to end", || {

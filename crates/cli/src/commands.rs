@@ -7,6 +7,7 @@ mod cache;
 mod calibrate;
 mod completions;
 mod conformance;
+mod count;
 mod deliver;
 mod diff;
 mod doctor;
@@ -45,7 +46,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         }
         Command::Count(args) => {
             parent::end_with_it();
-            bill::run(&args.0, verbosity)
+            count::run(&args, verbosity)
         }
         Command::Report(args) => report::run(&args),
         Command::Diff(args) => diff::run(&args),

@@ -7,13 +7,15 @@ pub(super) use examples::COUNT as COUNT_EXAMPLES;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 use pagetoll_bill::{Backend, Opt, Route, Spec};
 
 use super::OutputArgs;
 
 const CSV: &str = "\
 CSV has one line for each row and one column for each scalar, named as in JSON: docs/reading-a-bill.md.";
+
+const WATCH: &str = "watch";
 
 /// An order of a bill, with its route as the subcommand.
 #[derive(Debug)]
@@ -27,11 +29,18 @@ pub(crate) struct BillArgs {
 
 /// An order of the route `count`, as a command of its own.
 #[derive(Debug)]
-pub(crate) struct CountArgs(pub(crate) BillArgs);
+pub(crate) struct CountArgs {
+    pub(crate) bill: BillArgs,
+    /// Count again whenever a file changes.
+    pub(crate) watch: bool,
+}
 
 impl FromArgMatches for CountArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        BillArgs::of_route(Route::Count, matches).map(Self)
+        Ok(Self {
+            bill: BillArgs::of_route(Route::Count, matches)?,
+            watch: matches.get_flag(WATCH),
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -42,7 +51,12 @@ impl FromArgMatches for CountArgs {
 
 impl Args for CountArgs {
     fn augment_args(command: Command) -> Command {
-        for_count(RouteArgs::augment_args(command))
+        let watch = Arg::new(WATCH).long(WATCH).action(ArgAction::SetTrue).help(
+            "Count again whenever the kernel, a --file or a file that the command names changes",
+        );
+        RouteArgs::augment_args(command)
+            .mut_args(|arg| for_route(arg, Route::Count))
+            .arg(watch)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -114,10 +128,6 @@ fn command(route: Route) -> Command {
         .about(capitalised(route.summary()))
         .after_long_help(format!("{}\n\n{CSV}", examples::examples(route)))
         .mut_args(|arg| for_route(arg, route))
-}
-
-fn for_count(command: Command) -> Command {
-    command.mut_args(|arg| for_route(arg, Route::Count))
 }
 
 /// An argument as the help of a route shows it: hidden where it does not apply, with the backends where its heading does

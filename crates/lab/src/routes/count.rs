@@ -42,7 +42,7 @@ const MOST_SHAKES: u32 = 100;
 const COUNT: &str = "{n}";
 const DOMAIN: &str = "{domid}";
 /// The kernel of a built tree, below it.
-const BUILT_IMAGE: &str = "arch/x86/boot/bzImage";
+pub const BUILT_IMAGE: &str = "arch/x86/boot/bzImage";
 
 const LIMITS: Limits = Limits {
     most_pages: Pages(1 << 40),

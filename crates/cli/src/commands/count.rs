@@ -1,0 +1,78 @@
+//! `pagetoll count`: a bill of the route `count`, again whenever what it counts changes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use pagetoll_backend::Stop;
+use pagetoll_bill::Spec;
+use pagetoll_lab::BUILT_IMAGE;
+
+use super::bill;
+use super::watched::{attended, is_stopped};
+use crate::args::{CountArgs, Verbosity};
+use crate::failure::{self, Outcome};
+
+/// Time between two looks. A file that was written between them is still being written.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+
+/// Counts, and with `--watch` again until a signal. The first failure ends it; later ones are told, and the next change is
+/// awaited: a build may have left half a program.
+pub(crate) fn run(args: &CountArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let mut seen = Look::new(&args.bill.spec);
+    let outcome = bill::run(&args.bill, verbosity)?;
+    if !args.watch {
+        return Ok(outcome);
+    }
+    loop {
+        seen = attended(verbosity, |context| {
+            seen.changed(&args.bill.spec, context.stop)
+        })?;
+        if let Err(error) = bill::run(&args.bill, verbosity) {
+            if is_stopped(&error) {
+                return Err(error);
+            }
+            failure::print(&error);
+        }
+    }
+}
+
+/// Files of an order, each with its size and the time when it was written; none where it is not there.
+#[derive(PartialEq, Eq)]
+struct Look(Vec<(PathBuf, Option<(u64, SystemTime)>)>);
+
+impl Look {
+    fn new(spec: &Spec) -> Self {
+        let kernels = spec.lab.kernels.iter().map(Path::new);
+        let command = spec.count.program.iter();
+        let command = command.flat_map(|command| command.split_whitespace());
+        let words = spec.count.words.iter().map(String::as_str);
+        let words = words.chain(command).map(Path::new);
+        let files = spec.count.files.iter().map(PathBuf::as_path);
+        let all = kernels
+            .chain(words)
+            .chain(files)
+            .chain([Path::new(BUILT_IMAGE)]);
+        let state = |path: &Path| {
+            let metadata = fs::metadata(path).ok()?;
+            Some((metadata.len(), metadata.modified().ok()?))
+        };
+        Self(all.map(|path| (path.to_owned(), state(path))).collect())
+    }
+
+    /// The next state that lasts.
+    fn changed(&self, spec: &Spec, stop: &Stop) -> Result<Self> {
+        let mut last = Self::new(spec);
+        loop {
+            stop.check().map_err(pagetoll_backend::Error::from)?;
+            thread::sleep(BETWEEN_LOOKS);
+            let now = Self::new(spec);
+            if now == last && now != *self {
+                return Ok(now);
+            }
+            last = now;
+        }
+    }
+}
