@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::CommandFactory;
 use pagetoll_backend::Context;
-use pagetoll_bill::{Arch, Available, Bill, Unavailable};
+use pagetoll_bill::{Arch, Available, Bill, Route, Unavailable};
 use pagetoll_compare::diff::MissingRows;
 use pagetoll_host::cache::Cache;
 use pagetoll_render as render;
@@ -88,7 +88,8 @@ fn bisect(
     };
     let search = bisection.search(order)?;
     let (good, bad) = search.bounds();
-    let profile = match order.profile {
+    // A count has its profile in any case.
+    let profile = match order.profile && order.route != Route::Count {
         true => Profile::Wanted,
         false => Profile::Unwanted,
     };

@@ -697,7 +697,7 @@ fn advice_says_what_was_counted_what_to_do_and_by_which_bill() {
     let rules = json["advice"].as_array().unwrap().iter();
     let rules: Vec<_> = rules.map(|one| one["rule"].as_str().unwrap()).collect();
     assert_eq!(rules, ["xen-pv-ptwr", "xen-lazy-mmu"]);
-    assert_eq!(json["advice"][0]["gain"]["before"]["figure"], 1860.0);
+    assert_eq!(json["advice"][0]["gain"]["before"]["figure"], 1858.0);
     assert_eq!(json["capture"]["format"], "xentrace");
 }
 

@@ -378,7 +378,9 @@ impl Machine {
             Firmware::LinuxAsHost(Host::El2(KvmMode::Nvhe)) => {
                 format!("{common} kvm-arm.mode=nvhe")
             }
-            Firmware::Xen | Firmware::Linux => format!("{common} norandmaps"),
+            Firmware::Xen | Firmware::Linux => {
+                format!("{common} norandmaps indirect_target_selection=off")
+            }
             Firmware::LinuxAsHost(_) => common,
             Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }, iommu) => format!(
                 "{common}{} hugepagesz=1G hugepages={one_gib} hugepagesz=2M hugepages={two_mib}",
