@@ -144,6 +144,16 @@ fn size(path: &Path) -> std::io::Result<u64> {
 /// # Errors
 /// [`Error::Io`] when it cannot be read.
 pub fn verify(root: &Path, item: &Item) -> Result<Verified, Error> {
+    let verified = compare(root, item)?;
+    // Another process removes the record of an entry before its files.
+    let is_recorded = record_of(root, &item.name).exists();
+    Ok(match verified {
+        Verified::Differs(..) if !is_recorded => Verified::Unrecorded,
+        verified => verified,
+    })
+}
+
+fn compare(root: &Path, item: &Item) -> Result<Verified, Error> {
     let Some(entry) = Entry::open_unused(root, &item.name)? else {
         return Ok(match item.recorded {
             true => Verified::Differs(record_of(root, &item.name), "is damaged"),

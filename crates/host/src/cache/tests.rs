@@ -62,6 +62,18 @@ fn an_entry_is_made_once() {
 }
 
 #[test]
+fn an_entry_that_was_removed_while_others_were_verified_differs_from_nothing() {
+    let (_folder, cache) = opened();
+    let make = |path: &Path| fs::write(path, "x").map_err(Error::io("write", path));
+    drop(cache.entry("counted/one", &Stop::new(), make).unwrap());
+    let items = inventory::list(&cache.root).unwrap();
+    fs::remove_file(record_of(&cache.root, &items[0].name)).unwrap();
+    fs::remove_file(cache.path("counted/one")).unwrap();
+    let verified = inventory::verify(&cache.root, &items[0]).unwrap();
+    assert_eq!(verified, inventory::Verified::Unrecorded);
+}
+
+#[test]
 fn a_failure_leaves_neither_entry_nor_scratch() {
     let (_folder, cache) = opened();
     let result = cache.entry("kind/bad", &Stop::new(), |path| {
