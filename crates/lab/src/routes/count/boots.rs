@@ -217,6 +217,7 @@ impl Boots<'_> {
     fn boot(&self, job: Job, stop: &Stop) -> Result<ProgramBoot, LabError> {
         let asked = &self.program.asked;
         let machine = asked.machine(job.system, job.shake);
+        let _cores = self.cores.take(machine.mode.cpus(), stop)?;
         let name = match job.shake {
             0 => job.system.to_string(),
             shake => format!("{}-shaken-{shake}", job.system),
@@ -259,7 +260,6 @@ impl Boots<'_> {
         }
         let (initramfs, delivery) = (files.initramfs()?, files.delivery()?);
         drop(files);
-        let _cores = self.cores.take(machine.mode.cpus(), stop)?;
         let steps = u64::try_from(asked.points().len() + WARM_UPS + 4).unwrap_or(u64::MAX);
         let mut phase = self.surroundings.progress.begin(&name, steps);
         let boot = Boot {
