@@ -286,5 +286,11 @@ pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
     ] {
         must_fail(count(bench, order), code, &[said])?;
     }
-    Ok(())
+    let image = bench.folder.path().join("tree/arch/x86/boot/bzImage");
+    fs::create_dir_all(image.parent().ok_or("no folder")?)?;
+    fs::write(&image, "no kernel")?;
+    let mut in_a_tree = count(bench, "--ops 1 -- /bin/true");
+    in_a_tree.current_dir(bench.folder.path().join("tree"));
+    let said = ["the kernel is arch/x86/boot/bzImage", "expected"];
+    must_fail(in_a_tree, 2, &said)
 }

@@ -44,9 +44,9 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
             parent::end_with_it();
             bill::run(&args, verbosity)
         }
-        Command::Count(args) => {
+        Command::Count(mut args) => {
             parent::end_with_it();
-            count::run(&args, verbosity)
+            count::run(&mut args, verbosity)
         }
         Command::Report(args) => report::run(&args),
         Command::Diff(args) => diff::run(&args),

@@ -23,5 +23,4 @@ pub mod vm;
 pub use backend::Lab;
 pub use error::LabError;
 pub use kernels::Builder;
-pub use routes::count::BUILT_IMAGE;
 pub use vm::options::{BootOptions, Reuse};

@@ -1,4 +1,4 @@
-//! `pagetoll count`: a bill of the route `count`, again whenever what it counts changes.
+//! `pagetoll count`: a bill of the route `count`, in a built tree of its kernel, and again whenever what it counts changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime};
 use anyhow::Result;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Spec;
-use pagetoll_lab::BUILT_IMAGE;
 
 use super::bill;
 use super::watched::{attended, is_stopped};
@@ -18,9 +17,19 @@ use crate::failure::{self, Outcome};
 /// Time between two looks. A file that was written between them is still being written.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
+/// The kernel of a built tree, below it.
+const BUILT_IMAGE: &str = "arch/x86/boot/bzImage";
+
 /// Counts, and with `--watch` again until a signal. The first failure ends it; later ones are told, and the next change is
 /// awaited: a build may have left half a program.
-pub(crate) fn run(args: &CountArgs, verbosity: Verbosity) -> Result<Outcome> {
+pub(crate) fn run(args: &mut CountArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let kernels = &mut args.bill.spec.lab.kernels;
+    if kernels.is_empty() && Path::new(BUILT_IMAGE).is_file() {
+        failure::note(&format!(
+            "the kernel is {BUILT_IMAGE} of this folder; --kernel names another"
+        ));
+        kernels.push(BUILT_IMAGE.to_owned());
+    }
     let mut seen = Look::new(&args.bill.spec);
     let outcome = bill::run(&args.bill, verbosity)?;
     if !args.watch {
@@ -51,10 +60,7 @@ impl Look {
         let words = spec.count.words.iter().map(String::as_str);
         let words = words.chain(command).map(Path::new);
         let files = spec.count.files.iter().map(PathBuf::as_path);
-        let all = kernels
-            .chain(words)
-            .chain(files)
-            .chain([Path::new(BUILT_IMAGE)]);
+        let all = kernels.chain(words).chain(files);
         let state = |path: &Path| {
             let metadata = fs::metadata(path).ok()?;
             Some((metadata.len(), metadata.modified().ok()?))

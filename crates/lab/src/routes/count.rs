@@ -9,7 +9,7 @@ mod files;
 mod rows;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use files::Files;
@@ -41,8 +41,6 @@ const MOST_SHAKES: u32 = 100;
 /// In the arguments of a program: the number of operations, and the number of another domain.
 const COUNT: &str = "{n}";
 const DOMAIN: &str = "{domid}";
-/// The kernel of a built tree, below it.
-pub const BUILT_IMAGE: &str = "arch/x86/boot/bzImage";
 
 const LIMITS: Limits = Limits {
     most_pages: Pages(1 << 40),
@@ -80,8 +78,6 @@ pub(crate) struct Asked {
     cpu: Option<Cpu>,
     shakes: u32,
     systems: Vec<System>,
-    /// A kernel that was found and not named.
-    found: Option<&'static str>,
 }
 
 /// A program with its files.
@@ -101,12 +97,8 @@ pub(crate) fn request(
     spec: &Spec,
     builder: Option<&'static dyn Builder>,
 ) -> Result<(Request, Asked), BackendError> {
-    let mut spec = spec.clone();
-    let found = spec.lab.kernels.is_empty() && Path::new(BUILT_IMAGE).is_file();
-    let found = found.then_some(BUILT_IMAGE);
-    spec.lab.kernels.extend(found.map(str::to_owned));
-    let asked = asked(&spec, found)?;
-    let mut request = Request::new(&spec, &LIMITS, timeout, builder)?;
+    let asked = asked(spec)?;
+    let mut request = Request::new(spec, &LIMITS, timeout, builder)?;
     request.order = Order {
         pages: Pages(match asked.measure {
             Measure::Vary(count) | Measure::Whole(count) => count,
@@ -118,7 +110,7 @@ pub(crate) fn request(
     Ok((request, asked))
 }
 
-fn asked(spec: &Spec, found: Option<&'static str>) -> Result<Asked, BackendError> {
+fn asked(spec: &Spec) -> Result<Asked, BackendError> {
     let count = &spec.count;
     let words = words(count)?;
     let measure = measure(count)?;
@@ -158,7 +150,6 @@ fn asked(spec: &Spec, found: Option<&'static str>) -> Result<Asked, BackendError
             within("--shake", shakes, 0, MOST_SHAKES)
         })?,
         systems,
-        found,
     })
 }
 

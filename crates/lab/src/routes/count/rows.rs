@@ -279,11 +279,6 @@ pub(super) fn notes(program: &Program, rows: &[Row]) -> Vec<String> {
         }
     ));
     notes.push("one vCPU: nothing waits for another CPU, and no instruction is a time".to_owned());
-    if let Some(found) = asked.found {
-        notes.push(format!(
-            "the kernel is {found} of this folder; --kernel names another"
-        ));
-    }
     for row in rows {
         let unsteady = row.figures().filter(|figures| figures.is_unsteady());
         if let Some(spread) = unsteady.and_then(|figures| figures.spread) {
