@@ -47,7 +47,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// Tests that run beside each other, as many as the host has CPUs: most of their guests have one. The longest come first.
-const BESIDE: [(&str, Test); 36] = [
+const BESIDE: [(&str, Test); 37] = [
     ("a_dom0_bills_itself_as_the_lab_does", inside::counted),
     (
         "restored_guests_count_as_booted_ones",
@@ -64,6 +64,7 @@ const BESIDE: [(&str, Test); 36] = [
     ("a_part_of_a_program_is_counted", counts::parts),
     ("marks_of_a_rust_program_are_counted", counts::rust_marks),
     ("a_watched_program_is_counted_again", counts::watched),
+    ("a_program_maps_another_domain", counts::of_another_domain),
     ("what_cannot_be_counted_is_refused", counts::refusals),
     ("a_probe_is_the_same_from_any_folder", bills::same_probe),
     ("native_rows_alone_boot_no_xen", bills::native_rows),

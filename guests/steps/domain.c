@@ -27,6 +27,8 @@
 /* That of 4.17, and of 4.20: what createdomain takes is the same in these. */
 #define OLDEST_CREATEDOMAIN 0x15
 #define NEWEST_CREATEDOMAIN 0x17
+/* That of 4.19, after which another word comes before what a translated domain takes. */
+#define NEWEST_EMULATION_FLAGS 0x16
 
 #define DOMINF_DYING 1
 #define DOMINF_HVM_GUEST 2
@@ -35,10 +37,14 @@
 /* Frames that getpageframeinfo3 takes at once. */
 #define MOST_FRAMES 1024
 
+#define CDF_HVM 1
+#define CDF_HAP 2
+#define EMULATE_LAPIC 1
+
 #define GRANT_VERSION_1 1
 #define EVENT_CHANNELS 1023
 
-/* Its beginning: all that follows is zero, which is a PV domain's default. */
+/* Its beginning: all that follows is zero, which is a PV domain's default. From 4.20 on the last three begin a word later. */
 struct createdomain {
 	uint32_t ssidref;
 	uint8_t handle[16];
@@ -49,6 +55,9 @@ struct createdomain {
 	int32_t max_grant_frames;
 	int32_t max_maptrack_frames;
 	uint32_t grant_opts;
+	uint32_t vmtrace_size;
+	uint32_t cpupool_id;
+	uint32_t emulation_flags;
 };
 
 /* Its beginning. */
@@ -114,19 +123,22 @@ static long domctl(struct domctl *call)
 	return versioned(call, interface_version());
 }
 
-long domain_make(struct domain *domain)
+long domain_make(struct domain *domain, bool translated)
 {
 	static struct domctl call;
+	uint32_t newest = translated ? NEWEST_EMULATION_FLAGS : NEWEST_CREATEDOMAIN;
 	long error = -EACCES;
 
 	call = (struct domctl){ .cmd = DOMCTL_CREATEDOMAIN, .create = {
+		.flags = translated ? CDF_HVM | CDF_HAP : 0,
+		.emulation_flags = translated ? EMULATE_LAPIC : 0,
 		.max_vcpus = 1,
 		.max_evtchn_port = EVENT_CHANNELS,
 		.max_grant_frames = -1,
 		.max_maptrack_frames = -1,
 		.grant_opts = GRANT_VERSION_1,
 	} };
-	if (interface_version() >= OLDEST_CREATEDOMAIN && interface_version() <= NEWEST_CREATEDOMAIN)
+	if (interface_version() >= OLDEST_CREATEDOMAIN && interface_version() <= newest)
 		error = domctl(&call);
 	*domain = (struct domain){ .id = call.domain };
 	return error;

@@ -13,8 +13,11 @@ struct domain {
 	uint64_t *frames;
 };
 
-/* Makes it; returns 0, or a negative errno of Xen's: -EACCES where its domctl interface is none that this knows. */
-long domain_make(struct domain *domain);
+/*
+ * Makes a PV domain, or one whose frames Xen translates by nested paging; returns 0, or a negative errno of Xen's: -EACCES where
+ * its domctl interface is none that this knows.
+ */
+long domain_make(struct domain *domain, bool translated);
 
 /* Gives it memory, so that it has so many pages. */
 void domain_populate(struct domain *domain, uint32_t pages);

@@ -140,7 +140,7 @@ static bool prepare_domain(uint32_t pages)
 		return true;
 	if (error > 0) {
 		privcmd_open();
-		error = domain_make(&other);
+		error = domain_make(&other, false);
 		if (error)
 			report("{\"kind\":\"foreign-unavailable\",\"errno\":%ld}", -error);
 	}
@@ -164,6 +164,17 @@ void step_foreign_prepare(uint32_t pages)
 {
 	if (!prepare_domain(pages))
 		fail_with("make another domain", EACCES);
+}
+
+void step_translated_domain(uint32_t pages)
+{
+	long error;
+
+	privcmd_open();
+	error = domain_make(&other, true);
+	if (error)
+		fail_with("make a domain with nested paging", -error);
+	domain_populate(&other, pages);
 }
 
 void step_foreign(const char *name, uint32_t batch, uint32_t pages, uint32_t mark)
@@ -205,7 +216,7 @@ void step_foreign_release(void)
 	if (!pages)
 		return;
 	wrong = each_word(pages, false);
-	if (domain_make(&control))
+	if (domain_make(&control, false))
 		fail("make another domain");
 	domain_populate(&control, 1);
 	page = privcmd_map(control.id, control.frames, 1, PROT_READ);

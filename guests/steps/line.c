@@ -85,6 +85,8 @@ bool run_measuring_step(const char *line)
 		step_domain(x, state.pages);
 	else if (!strcmp(line, "foreign-prepare"))
 		step_foreign_prepare(state.pages);
+	else if (!strcmp(line, "translated-domain"))
+		step_translated_domain(state.pages);
 	else if (!strcmp(line, "foreign-release"))
 		step_foreign_release();
 	else if (sscanf(line, "foreign %63s %u", word, &x) == 2)

@@ -41,6 +41,9 @@ void step_domain(uint32_t id, uint32_t pages);
 /* foreign-prepare: makes the other domain, which is made at its first use else. */
 void step_foreign_prepare(uint32_t pages);
 
+/* translated-domain: makes a domain with nested paging, its pages at the guest frames from 0 on. */
+void step_translated_domain(uint32_t pages);
+
 /* foreign-release: ends the other domain, and reports whether Xen has freed it. */
 void step_foreign_release(void);
 

@@ -46,6 +46,7 @@ int main(int argc, char **argv)
 }
 "#;
 const HOSTILE: &str = include_str!("hostile.c");
+const MAPPER: &str = include_str!("mapper.c");
 /// Between a row of a bill and the same counted of a program: both have timer ticks in them.
 const TOLERANCE: f64 = 0.001;
 /// Time limit of a count beside other guests.
@@ -173,6 +174,27 @@ pub(crate) fn watched(bench: &Bench) -> Result<(), Failed> {
     signals::ends_with(child, 130)
 }
 
+/// The domain that a program gets by its number: frames that Xen translates, from the first on.
+pub(crate) fn of_another_domain(bench: &Bench) -> Result<(), Failed> {
+    built(bench, "mapper", MAPPER, &["-static"])?;
+    let bill = counted(bench, "--xen --shake 0 --ops 512 -- ./mapper {domid}")?;
+    let [row] = &bill.rows[..] else {
+        return Err(format!("{} rows", bill.rows.len()).into());
+    };
+    let entries = row.profile.as_ref().map(|profile| &profile.entries);
+    let cost_of = |name: &str| {
+        let mut entries = entries.into_iter().flatten();
+        let entry = entries.find(|entry| entry.name == name);
+        entry.map_or(0.0, |entry| entry.cost_per_page)
+    };
+    // Each unmapped page traps to Xen, and each mapped one is an update among hundreds of a hypercall.
+    let (map, unmap) = (cost_of("ioctl"), cost_of("munmap"));
+    ensure(
+        row.key.system == System::XenPvDom0 && 500.0 < map && 1.2 * map < unmap,
+        format!("{}: ioctl {map}, munmap {unmap}", row.key),
+    )
+}
+
 /// Costs that follow from a part of the program, and from none of its kind.
 pub(crate) fn parts(bench: &Bench) -> Result<(), Failed> {
     built(bench, "marked", MARKED, &[])?;
@@ -275,6 +297,11 @@ pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
             "which a guest has of its own",
         ),
         ("--ops 1 -- ./marked {domid}", 2, "expected --xen"),
+        (
+            "--ops 1 --xen --cpu max -- ./marked {domid}",
+            2,
+            "--cpu max: has no nested paging",
+        ),
         ("--shake 0 --ops 1 -- ./script", 3, "exit code 7"),
         ("--shake 0 --vary 1 -- ./script {n}", 3, "exit code 7"),
         (

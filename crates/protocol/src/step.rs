@@ -70,6 +70,8 @@ pub enum Step {
     Domain(u16),
     /// Makes the other domain, which is made at its first use else.
     ForeignPrepare,
+    /// Makes a domain whose frames Xen translates, with memory from its first frame on.
+    TranslatedDomain,
     /// Ends the other domain, and reports whether anything of it is left.
     ForeignRelease,
     /// Sets empty entries by a mechanism of the probe.
@@ -163,6 +165,7 @@ impl Display for Step {
             Self::Foreign { operation, batch } => write!(f, "foreign {operation} {batch}"),
             Self::Domain(id) => write!(f, "domain {id}"),
             Self::ForeignPrepare => write!(f, "foreign-prepare"),
+            Self::TranslatedDomain => write!(f, "translated-domain"),
             Self::ForeignRelease => write!(f, "foreign-release"),
             Self::Set(method) => write!(f, "set {method}"),
             Self::Repeat(cell) => write!(f, "repeat {} {}", cell.operation, cell.mechanism),
@@ -454,6 +457,7 @@ mod tests {
             },
             Step::Domain(1),
             Step::ForeignPrepare,
+            Step::TranslatedDomain,
             Step::ForeignRelease,
             Step::Call(Operation::Getppid),
             Step::Conformance("cases"),

@@ -145,6 +145,8 @@ names! {
         Skylake = "Skylake-Server-noTSX-IBRS",
         /// AMD's of 2017: x86-64-v3
         Epyc = "EPYC",
+        /// AMD's of 2009 with nested paging, for a second domain: x86-64, without SSE4.1
+        Opteron = "Opteron_G3",
         /// Every feature that TCG has
         Max = "max",
     }

@@ -114,7 +114,7 @@ fn asked(spec: &Spec) -> Result<Asked, BackendError> {
     let count = &spec.count;
     let words = words(count)?;
     let measure = measure(count)?;
-    let has = |word: &str| words.iter().any(|argument| argument.contains(word));
+    let has = |word| has(&words, word);
     if matches!(measure, Measure::Vary(_)) != has(COUNT) {
         let problem = match has(COUNT) {
             true => "{n}: stands for the number of operations of --vary; expected --vary N",
@@ -133,6 +133,16 @@ fn asked(spec: &Spec) -> Result<Asked, BackendError> {
             return Err(BackendError::bad_input(problem));
         }
     };
+    let cpu = match (count.cpu, has(DOMAIN)) {
+        (None | Some(Cpu::Opteron), true) => Some(Cpu::Opteron),
+        (Some(other), true) => {
+            return Err(BackendError::bad_input(format!(
+                "--cpu {other}: has no nested paging, which the domain of {{domid}} takes; expected {}",
+                Cpu::Opteron
+            )));
+        }
+        (cpu, false) => cpu,
+    };
     Ok(Asked {
         words,
         measure,
@@ -145,12 +155,16 @@ fn asked(spec: &Spec) -> Result<Asked, BackendError> {
             LEAST_RAM_MIB,
             MOST_RAM_MIB,
         )?,
-        cpu: count.cpu,
+        cpu,
         shakes: count.shake.map_or(Ok(SHAKES), |shakes| {
             within("--shake", shakes, 0, MOST_SHAKES)
         })?,
         systems,
     })
+}
+
+fn has(words: &[String], word: &str) -> bool {
+    words.iter().any(|argument| argument.contains(word))
 }
 
 fn within<N: Copy + PartialOrd + std::fmt::Display>(

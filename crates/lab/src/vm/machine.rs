@@ -123,6 +123,8 @@ impl Firmware {
     }
 }
 
+/// With SVM, by which a Xen has domains that are not PV: with `EPYC` and `max`, which have it too, dom0 crashes on QEMU 7.2.
+const OPTERON: &str = "Opteron_G3,+svm,+npt";
 /// With pages of 1 GiB.
 const NEHALEM: &str = "Nehalem,+pdpe1gb";
 /// A tick of the generic timer is a nanosecond, and so an instruction. Emulating pointer authentication takes four fifths
@@ -292,7 +294,13 @@ impl Machine {
     fn board(self) -> Vec<&'static str> {
         match self.firmware {
             Firmware::Xen | Firmware::Linux => {
-                vec!["-cpu", self.variant.cpu.unwrap_or(Cpu::Nehalem).name()]
+                let cpu = self.variant.cpu.unwrap_or(Cpu::Nehalem);
+                match cpu {
+                    Cpu::Opteron => vec!["-cpu", OPTERON],
+                    Cpu::Nehalem | Cpu::Haswell | Cpu::Skylake | Cpu::Epyc | Cpu::Max => {
+                        vec!["-cpu", cpu.name()]
+                    }
+                }
             }
             // The nearest to a server of AMD's that QEMU emulates; Nehalem has no virtualisation there.
             Firmware::LinuxAsHost(Host::Svm) => vec!["-cpu", "EPYC,+svm"],

@@ -32,7 +32,7 @@ use crate::vm::{self};
 
 /// The first domain that a dom0 makes.
 pub(super) const DOMAIN: &str = "1";
-/// Its memory.
+/// Its memory: 64 MiB.
 const DOMAIN_PAGES: Pages = Pages(16_384);
 /// Runs before those that are counted: the first has pages of files activated, and memory that was never used.
 const WARM_UPS: usize = 2;
@@ -61,9 +61,8 @@ impl Asked {
 
     /// Steps of init before those of the runner.
     fn first_steps(&self) -> Vec<Step> {
-        let has_domain = self.words.iter().any(|word| word.contains(super::DOMAIN));
-        match has_domain {
-            true => vec![Step::Pages(DOMAIN_PAGES), Step::ForeignPrepare],
+        match super::has(&self.words, super::DOMAIN) {
+            true => vec![Step::Pages(DOMAIN_PAGES), Step::TranslatedDomain],
             false => Vec::new(),
         }
     }
