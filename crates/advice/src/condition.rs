@@ -195,6 +195,7 @@ mod tests {
             per_unit: None,
             pages: Some(2 * count),
             nanos: None,
+            timed: None,
             cycles: None,
             adjacent: count / 2,
             places: Vec::new(),

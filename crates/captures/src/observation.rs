@@ -175,6 +175,9 @@ pub struct Item {
     /// Nanoseconds that it took, all together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nanos: Option<u64>,
+    /// Occurrences that the time is of, where it is not that of all: others had not ended, or what ended them was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timed: Option<u64>,
     /// Cycles of the time-stamp counter that it took, all together, where a capture does not say how many a second has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u64>,
@@ -205,10 +208,17 @@ impl Item {
             per_unit: None,
             pages: None,
             nanos: None,
+            timed: None,
             cycles: None,
             adjacent: 0,
             places: Vec::new(),
         }
+    }
+
+    /// Nanoseconds of an occurrence whose time is known.
+    #[must_use]
+    pub fn mean_nanos(&self) -> Option<u64> {
+        self.nanos?.checked_div(self.timed.unwrap_or(self.count))
     }
 }
 

@@ -1,4 +1,5 @@
-//! Durations as function_graph prints them: `0.762 us`, `+ 17.969 us`, `* 14824.24 us`: long ones have fewer decimals.
+//! Durations as function_graph prints them: `0.762 us`, `+ 17.969 us`, `* 14824.24 us`: long ones have fewer decimals, those of a
+//! second and more none (`trace_print_graph_duration` in kernel/trace/trace_functions_graph.c).
 
 use pagetoll_units::Nanos;
 
@@ -9,9 +10,13 @@ const MARKS: [char; 6] = ['+', '!', '#', '*', '@', '$'];
 pub(super) fn read(text: &str) -> Option<Nanos> {
     let text = text.trim().trim_start_matches(MARKS).trim();
     let number = text.strip_suffix("us")?.trim();
-    let (whole, fraction) = number.split_once('.')?;
-    let unit = [100, 10, 1].get(fraction.len().checked_sub(1)?)?;
-    let nanos = fraction.parse::<u64>().ok()? * unit;
+    let (whole, nanos) = match number.split_once('.') {
+        None => (number, 0),
+        Some((whole, fraction)) => {
+            let unit = [100, 10, 1].get(fraction.len().checked_sub(1)?)?;
+            (whole, fraction.parse::<u64>().ok()? * unit)
+        }
+    };
     let micros: u64 = whole.parse().ok()?;
     micros.checked_mul(1000)?.checked_add(nanos).map(Nanos)
 }
@@ -28,13 +33,13 @@ mod tests {
             (" # 6219.500 us", 6_219_500),
             ("* 14824.24 us", 14_824_240),
             ("$ 2000000.001 us", 2_000_000_001),
+            ("$ 3389981 us", 3_389_981_000),
         ] {
             assert_eq!(read(text), Some(Nanos(nanos)), "{text}");
         }
         for text in [
             "",
             "us",
-            "1 us",
             "1. us",
             "1.5555 us",
             "18446744073709551615.000 us",

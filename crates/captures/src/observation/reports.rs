@@ -19,7 +19,7 @@ pub(crate) fn observe_perf_kvm(source: &mut Source<'_>) -> Result<Observation, C
 
 fn exits(report: &ExitReport) -> Party {
     let items = report.reasons.iter().map(|reason| Item {
-        nanos: reason.time.map(|time| time.0),
+        nanos: reason.whole_time().map(|time| time.0),
         ..Item::counted(Group::Exits, &reason.name, reason.samples)
     });
     Party::new(

@@ -60,11 +60,18 @@ impl Threads {
     fn read<E>(mut next: impl FnMut() -> Result<Option<Traced>, E>) -> Result<Self, E> {
         let mut threads = Self::default();
         while let Some(item) = next()? {
-            if let Traced::Event(event) = item {
-                threads.thread(&event).take(&event);
+            match item {
+                Traced::Event(event) => threads.thread(&event).take(&event),
+                Traced::Lost(_) => threads.gap(),
             }
         }
         Ok(threads)
+    }
+
+    /// Any thread may have run where events were lost.
+    fn gap(&mut self) {
+        let named = self.by_key.values_mut();
+        named.chain([&mut self.others]).for_each(Thread::gap);
     }
 
     fn thread(&mut self, event: &Event) -> &mut Thread {

@@ -42,12 +42,18 @@ impl Occurrence {
             Payload::SetSpte(set) => {
                 occurrence(Group::Mapped, size(set.level), pages_of(set.level))
             }
-            Payload::FastPageFault(_) => {
-                occurrence(Group::Mapped, "fixed without the lock", Some(1))
-            }
+            Payload::FastPageFault(fault) => match (fault.fixed, fault.spurious) {
+                (true, _) => occurrence(Group::Mapped, "fixed without the lock", Some(1)),
+                (false, true) => occurrence(Group::Mapped, "fixed by another CPU before", None),
+                (false, false) => occurrence(Group::Mapped, "not fixed without the lock", None),
+            },
             Payload::SplitHugePage(split) => {
-                let name = format!("{} split", size(split.level));
-                occurrence(Group::Mapped, name, pages_of(split.level))
+                let (outcome, pages) = match split.errno {
+                    0 => ("split", pages_of(split.level)),
+                    _ => ("not split", None),
+                };
+                let name = format!("{} {outcome}", size(split.level));
+                occurrence(Group::Mapped, name, pages)
             }
             Payload::SpteChanged(changed) => {
                 let name = format!("{} changed", size(changed.level));
@@ -117,6 +123,7 @@ fn pages_of(level: u32) -> Option<u64> {
 
 fn ranges(pages: u64) -> String {
     match pages {
+        0 => "nothing".to_owned(),
         1 => "1 page".to_owned(),
         512 => "2M".to_owned(),
         262_144 => "1G".to_owned(),

@@ -27,7 +27,9 @@ pub(super) struct Thread {
 struct Sum {
     count: u64,
     pages: Option<u64>,
+    /// Time of those that ended.
     time: Option<Nanos>,
+    ended: u64,
     adjacent: u64,
 }
 
@@ -70,18 +72,30 @@ impl Thread {
         self.events.entry(key).or_default()
     }
 
+    /// Forgets what has begun: what ends it may be among events that were lost.
+    pub(super) fn gap(&mut self) {
+        self.open = [None, None];
+        self.next = None;
+    }
+
     /// An entry into the guest ends what was done upon its exit; a return of ioctl(2) ends the call.
     fn end(&mut self, event: &Event) {
-        let (span, group) = match event.payload {
-            Payload::KvmEntry(_) => (Span::Exit, Group::Exits),
-            Payload::IoctlExit { .. } => (Span::Call, Group::Calls),
+        let (span, group, failed) = match event.payload {
+            Payload::KvmEntry(_) => (Span::Exit, Group::Exits, false),
+            Payload::IoctlExit { ret } => (Span::Call, Group::Calls, ret < 0),
             _ => return,
         };
-        let Some((name, since)) = self.open[span as usize].take() else {
+        let Some((mut name, since)) = self.open[span as usize].take() else {
             return;
         };
+        if failed {
+            self.sum(group, name.clone()).count -= 1;
+            name.push_str(", failed");
+            self.sum(group, name.clone()).count += 1;
+        }
         let took = event.time.0.saturating_sub(since.0);
         let sum = self.sum(group, name);
+        sum.ended += 1;
         sum.time = Some(Nanos(sum.time.map_or(0, Nanos::get).saturating_add(took)));
     }
 
@@ -100,9 +114,11 @@ impl Thread {
         let span = self
             .mapping
             .map(|(first, last)| last.0.saturating_sub(first.0));
-        let items = self.events.into_iter().map(|((group, name), sum)| Item {
+        let counted = self.events.into_iter().filter(|(_, sum)| sum.count > 0);
+        let items = counted.map(|((group, name), sum)| Item {
             pages: sum.pages,
             nanos: sum.time.map(Nanos::get),
+            timed: (sum.time.is_some() && sum.ended < sum.count).then_some(sum.ended),
             adjacent: sum.adjacent,
             ..Item::counted(group, name, sum.count)
         });

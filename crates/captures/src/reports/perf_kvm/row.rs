@@ -30,6 +30,12 @@ pub(crate) struct Reason {
 }
 
 impl Reason {
+    /// The time of all its samples, by their mean where the table has no sum.
+    pub(crate) fn whole_time(&self) -> Option<Nanos> {
+        let of_mean = || self.mean?.0.checked_mul(self.samples).map(Nanos);
+        self.time.or_else(of_mean)
+    }
+
     /// Reads a line by the heading above it. Names may have spaces, figures have none.
     pub(super) fn read(line: &Line<'_>, heading: &Heading) -> Result<Self, ReadError> {
         let (text, error) = deviation(line.text.trim());

@@ -137,9 +137,9 @@ fn events(party: &Party) -> Table {
         table.each(items, Column::right("next page"), next);
     }
     if items.iter().any(|item| item.nanos.is_some()) {
-        let mean =
-            |item: &Item| or_none(item.nanos.and_then(|nanos| nanos.checked_div(item.count)));
-        table.each(items, Column::right("ns each"), mean);
+        table.each(items, Column::right("ns each"), |item| {
+            or_none(item.mean_nanos())
+        });
     }
     if items.iter().any(|item| item.cycles.is_some()) {
         let mean = |item: &Item| {
@@ -160,6 +160,14 @@ fn footnotes(table: &mut Table, party: &Party) {
             "{} of the hypercalls are continuations, which Xen makes of preempted ones",
             party.continuations
         ));
+    }
+    for item in &party.items {
+        if let Some(timed) = item.timed {
+            table.footnote(format!(
+                "ns each of {}: of the {timed} of {} whose end is in the capture",
+                item.name, item.count
+            ));
+        }
     }
     if party.items.iter().any(|item| item.adjacent > 0) {
         table.footnote("next page: it followed the page that was mapped before it");

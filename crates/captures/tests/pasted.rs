@@ -1,0 +1,87 @@
+//! What people paste, in the smallest form that shows a kind of it: counts, and the mean of those that ended.
+
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use pagetoll_captures::{Item, observe};
+use pagetoll_xentrace::symbols::Symbols;
+
+/// All items of a file in tests/data/pasted: name, count, pages, nanoseconds of one.
+fn items(name: &str) -> Vec<(String, u64, Option<u64>, Option<u64>)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/pasted");
+    let text = fs::read(folder.join(name)).unwrap();
+    let observation = observe(name, std::io::Cursor::new(text), &Symbols::default()).unwrap();
+    let items = observation
+        .parties
+        .into_iter()
+        .flat_map(|party| party.items);
+    let row = |item: Item| {
+        let mean = item.mean_nanos();
+        (item.name, item.count, item.pages, mean)
+    };
+    items.map(row).collect()
+}
+
+fn row(
+    name: &str,
+    count: u64,
+    pages: Option<u64>,
+    mean: Option<u64>,
+) -> (String, u64, Option<u64>, Option<u64>) {
+    (name.to_owned(), count, pages, mean)
+}
+
+#[test]
+fn calls_of_a_second_and_more_are_timed() {
+    assert_eq!(
+        items("fg-leaf-over-1s.txt"),
+        [row("vfio_pin_pages_remote", 3, None, Some(666_866_666))]
+    );
+}
+
+#[test]
+fn a_table_of_perf_kvm_has_the_time_of_each_exit() {
+    assert_eq!(
+        items("perf-kvm-times.txt"),
+        [
+            row("DABT_LOW", 9000, None, Some(2000)),
+            row("IRQ", 1000, None, Some(40_000)),
+        ]
+    );
+}
+
+#[test]
+fn a_fast_page_fault_is_what_it_came_to() {
+    let found = items("tp-fast-page-fault.txt");
+    for expected in [
+        row("EPT_VIOLATION", 3, None, Some(2000)),
+        row("fixed without the lock", 1, Some(1), None),
+        row("fixed by another CPU before", 1, None, None),
+        row("not fixed without the lock", 1, None, None),
+    ] {
+        assert!(found.contains(&expected), "{found:?}");
+    }
+}
+
+#[test]
+fn what_was_open_at_a_gap_has_no_time() {
+    assert_eq!(
+        items("tp-exit-across-lost.txt"),
+        [row("EPT_VIOLATION", 2, None, Some(3000))]
+    );
+}
+
+#[test]
+fn calls_splits_and_unmaps_that_failed_are_told_apart() {
+    let found = items("tp-failed-copies-and-splits.txt");
+    for expected in [
+        row("UFFDIO_COPY", 1, None, Some(10_000)),
+        row("UFFDIO_COPY, failed", 1, None, Some(2000)),
+        row("2M not split", 1, None, None),
+        row("nothing", 1, Some(0), None),
+    ] {
+        assert!(found.contains(&expected), "{found:?}");
+    }
+}
