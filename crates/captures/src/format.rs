@@ -184,6 +184,14 @@ pub enum CaptureError {
     /// A file that is taken for a capture.
     #[error("is {}; {}", .0.name, .0.remedy)]
     Lookalike(&'static Lookalike),
+    /// Recognised, but nothing of it is understood; and why, as far as it is known.
+    #[error("is {format}, of which nothing is understood: {}", or_no_events(.reason))]
+    Nothing {
+        /// The format's name.
+        format: &'static str,
+        /// Events that are not understood, and the first that lacks a field.
+        reason: String,
+    },
     /// More than is read at once.
     #[error("is larger than {} MiB; expected at most that of this format", Source::MOST_OF_WHOLE >> 20)]
     TooLarge,
@@ -205,6 +213,13 @@ pub enum CaptureError {
     /// Counters or a report that are not as their tool writes them.
     #[error(transparent)]
     Counted(#[from] crate::ReadError),
+}
+
+fn or_no_events(reason: &str) -> &str {
+    match reason {
+        "" => "it holds no whole event",
+        reason => reason,
+    }
 }
 
 /// Reads a capture of any format to its end, or to where it is cut off; errors and the result call it `file`.

@@ -10,6 +10,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::format::CaptureError;
+
+/// Events that a refusal names.
+const MOST_REASONS: usize = 5;
+
 /// A capture, and how much of what happened it has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Capture {
@@ -31,9 +36,35 @@ pub struct Capture {
     /// Events that are not understood, and how many of each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unknown: BTreeMap<String, u64>,
+    /// The first event that lacks a field, where, and which field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_unreadable: Option<String>,
     /// Volume of each CPU, where a capture says so.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<Volume>,
+}
+
+impl Observation {
+    /// Refuses a capture of events that has none that is understood.
+    pub(crate) fn of_events(self) -> Result<Self, CaptureError> {
+        let Capture {
+            truncated,
+            unknown,
+            first_unreadable,
+            ..
+        } = &self.capture;
+        let mut items = self.parties.iter().flat_map(|party| &party.items);
+        if items.next().is_some() || truncated.is_some() {
+            return Ok(self);
+        }
+        let unknown = unknown.iter().take(MOST_REASONS);
+        let unknown = unknown.map(|(event, count)| format!("{event}: {count}"));
+        let reasons: Vec<_> = unknown.chain(first_unreadable.clone()).collect();
+        Err(CaptureError::Nothing {
+            format: self.capture.format,
+            reason: reasons.join("; "),
+        })
+    }
 }
 
 /// Volume that a CPU recorded.

@@ -85,3 +85,20 @@ fn calls_splits_and_unmaps_that_failed_are_told_apart() {
         assert!(found.contains(&expected), "{found:?}");
     }
 }
+
+#[test]
+fn what_is_not_understood_at_all_is_refused_with_the_reason() {
+    let refused = |name: &str| {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/refused");
+        let text = fs::read(folder.join(name)).unwrap();
+        let observation = observe(name, std::io::Cursor::new(text), &Symbols::default());
+        observation.unwrap_err().to_string()
+    };
+    let wrapped = refused("tp-wrapped.txt");
+    assert!(
+        wrapped.contains("nothing is understood") && wrapped.contains("line 1"),
+        "{wrapped}"
+    );
+    let cut = refused("fg-excerpt-cut-before-the-end.txt");
+    assert!(cut.contains("it holds no whole event"), "{cut}");
+}

@@ -61,7 +61,7 @@ pub(crate) fn observe(source: &mut Source<'_>) -> Result<Observation, CaptureErr
     let left_out = graph
         .left_out_from
         .map(|line| Truncated::TooLarge(Position::Line(line)));
-    Ok(Observation {
+    let observation = Observation {
         capture: Capture {
             unknown: beginning.into_iter().collect(),
             truncated: left_out.map(|rest| rest.to_string()),
@@ -72,7 +72,8 @@ pub(crate) fn observe(source: &mut Source<'_>) -> Result<Observation, CaptureErr
             .into_iter()
             .map(|(name, root)| party(name, root))
             .collect(),
-    })
+    };
+    observation.of_events()
 }
 
 fn party(name: String, root: Root) -> Party {

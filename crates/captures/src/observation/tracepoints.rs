@@ -37,7 +37,7 @@ fn observe_records<S: Read>(
     mut reader: Reader<S>,
 ) -> Result<Observation, CaptureError> {
     let threads = Threads::read(|| reader.next_item())?;
-    Ok(threads.observed(capture, reader.tally()))
+    threads.observed(capture, reader.tally()).of_events()
 }
 
 /// Reads tracepoints as text to their end, or to where they are cut off.
@@ -45,7 +45,7 @@ pub(crate) fn observe_text(source: &mut Source<'_>) -> Result<Observation, Captu
     let capture = source.capture();
     let mut reader = trace_text::Reader::new(BufReader::new(source));
     let threads = Threads::read(|| reader.next_item())?;
-    Ok(threads.observed(capture, reader.tally()))
+    threads.observed(capture, reader.tally()).of_events()
 }
 
 /// Takes in a capture's events in their order.
@@ -116,6 +116,7 @@ fn with_tally(capture: Capture, tally: &Tally) -> Capture {
         lost: tally.lost,
         truncated: truncated.map(|end| format!("byte {}: ends inside {}", end.offset, end.inside)),
         unknown,
+        first_unreadable: tally.first_unreadable.clone(),
         ..capture
     }
 }

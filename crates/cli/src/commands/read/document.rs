@@ -75,6 +75,8 @@ fn facts(capture: &Capture) -> Vec<Fact> {
     );
     let unknown = capture.unknown.iter();
     facts.extend(unknown.map(|(event, count)| Fact::new("unknown", format!("{event}: {count}"))));
+    let unreadable = capture.first_unreadable.iter();
+    facts.extend(unreadable.map(|first| Fact::new("lacks a field", first.as_str())));
     facts
 }
 
