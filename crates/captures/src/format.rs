@@ -9,10 +9,11 @@ use pagetoll_xentrace::symbols::Symbols;
 use thiserror::Error;
 
 use crate::counters::{debugfs, domstats, kvm_stat, qmp, stats_fd};
-use crate::lookalike::{Lookalike, is_quoted};
+use crate::lookalike::Lookalike;
 use crate::observation::{
     Capture, Observation, counters, function_graph, reports, tracepoints, xentrace,
 };
+use crate::paste::{self, Unwrapped};
 use crate::perf_data::{self, PerfDataError};
 use crate::reports::{bpftrace, perf_kvm};
 
@@ -158,12 +159,18 @@ impl Source<'_> {
 
     /// Reads all of it.
     pub(crate) fn whole(&mut self) -> Result<Vec<u8>, CaptureError> {
-        let mut bytes = Vec::new();
-        self.take(Self::MOST_OF_WHOLE + 1).read_to_end(&mut bytes)?;
-        bytes.shrink_to_fit();
-        let fits = u64::try_from(bytes.len()).is_ok_and(|length| length <= Self::MOST_OF_WHOLE);
-        fits.then_some(bytes).ok_or(CaptureError::TooLarge)
+        all(self)
     }
+}
+
+/// Reads all of a text.
+fn all(source: impl Read) -> Result<Vec<u8>, CaptureError> {
+    let mut bytes = Vec::new();
+    let mut source = source.take(Source::MOST_OF_WHOLE + 1);
+    source.read_to_end(&mut bytes)?;
+    bytes.shrink_to_fit();
+    let fits = u64::try_from(bytes.len()).is_ok_and(|length| length <= Source::MOST_OF_WHOLE);
+    fits.then_some(bytes).ok_or(CaptureError::TooLarge)
 }
 
 impl Read for Source<'_> {
@@ -231,9 +238,12 @@ pub fn observe(
     mut source: impl Read + Seek,
     symbols: &Symbols,
 ) -> Result<Observation, CaptureError> {
-    let format = recognise(&head(&mut source)?)?;
+    let head = head(&mut source)?;
     source.rewind()?;
-    format.read(file, symbols, Content::File(&mut source))
+    if paste::is_wrapped(&head) {
+        return observe_pasted(file, source, symbols);
+    }
+    recognise(&head)?.read(file, symbols, Content::File(&mut source))
 }
 
 /// Reads a capture from a pipe. A file of perf must have been written to one too (`perf record -o -`).
@@ -246,9 +256,26 @@ pub fn observe_stream(
     symbols: &Symbols,
 ) -> Result<Observation, CaptureError> {
     let head = head(&mut source)?;
-    let format = recognise(&head)?;
     let mut whole = head.as_slice().chain(source);
-    format.read(file, symbols, Content::Stream(&mut whole))
+    if paste::is_wrapped(&head) {
+        return observe_pasted(file, whole, symbols);
+    }
+    recognise(&head)?.read(file, symbols, Content::Stream(&mut whole))
+}
+
+/// Reads a text without what a mailer, a page or a terminal has put around it.
+fn observe_pasted(
+    file: &str,
+    source: impl Read,
+    symbols: &Symbols,
+) -> Result<Observation, CaptureError> {
+    let Unwrapped { text, left_out } = paste::unwrap(&all(source)?);
+    let mut source = Cursor::new(text);
+    let format = recognise(&head(&mut source)?)?;
+    source.set_position(0);
+    let mut observation = format.read(file, symbols, Content::File(&mut source))?;
+    observation.capture.left_out = left_out;
+    Ok(observation)
 }
 
 fn head(source: &mut impl Read) -> io::Result<Vec<u8>> {
@@ -259,7 +286,7 @@ fn head(source: &mut impl Read) -> io::Result<Vec<u8>> {
 
 /// The format of a capture, by its first bytes.
 fn recognise(head: &[u8]) -> Result<&'static Format, CaptureError> {
-    if let Some(format) = Format::recognise(head).filter(|_| !is_quoted(head)) {
+    if let Some(format) = Format::recognise(head) {
         return Ok(format);
     }
     Err(Lookalike::recognise(head).map_or(CaptureError::Unknown, CaptureError::Lookalike))

@@ -17,6 +17,7 @@ mod json;
 mod lines;
 mod lookalike;
 mod observation;
+mod paste;
 pub mod perf_data;
 mod position;
 mod recording;

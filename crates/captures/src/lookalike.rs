@@ -15,9 +15,8 @@ pub struct Lookalike {
 
 /// Every kind. A file that could be of two is of the first.
 #[rustfmt::skip]
-pub(crate) static LOOKALIKES: [Lookalike; 11] = [
+pub(crate) static LOOKALIKES: [Lookalike; 9] = [
     Lookalike { name: "empty", remedy: "record a capture; `pagetoll read --how` prints the commands", is: <[u8]>::is_empty },
-    Lookalike { name: "a quotation of a mail", remedy: "strip it: sed 's/^[> ]*//'", is: is_quoted },
     Lookalike { name: "the screen of kvm_stat", remedy: "log its counters: kvm_stat -l -c > FILE", is: |head| begins(head, "kvm statistics - ") },
     Lookalike { name: "a summary of perf stat", remedy: "record the events; `pagetoll read --how kvm` prints the commands", is: |head| has_line(head, "Performance counter stats for") },
     Lookalike { name: "a trace.dat of trace-cmd", remedy: "print its events: trace-cmd report -i FILE > FILE.txt", is: |head| head.starts_with(b"\x17\x08Dtracing") },
@@ -26,7 +25,6 @@ pub(crate) static LOOKALIKES: [Lookalike; 11] = [
     Lookalike { name: "an HTML page", remedy: "save the capture that it shows", is: is_html },
     Lookalike { name: "compressed", remedy: "decompress it", is: is_compressed },
     Lookalike { name: "a file of symbols", remedy: "give it as --symbols", is: is_symbols },
-    Lookalike { name: "the text of a terminal", remedy: "leave out the lines with its prompt", is: has_prompt },
 ];
 
 impl Lookalike {
@@ -47,12 +45,6 @@ fn has_line(head: &[u8], text: &str) -> bool {
     first_lines(head)
         .take(LINES)
         .any(|line| line.contains(text))
-}
-
-/// True if each line is quoted. No capture is: it would be read until a line makes no sense.
-pub(crate) fn is_quoted(head: &[u8]) -> bool {
-    let mut lines = first_lines(head).take(LINES).peekable();
-    lines.peek().is_some() && lines.all(|line| line.starts_with('>'))
 }
 
 /// `Attaching 3 probes...`, or a map: `@exits[10]: 52`.
@@ -91,13 +83,6 @@ fn is_symbols(head: &[u8]) -> bool {
     is_line || head.starts_with(b"\x7fELF")
 }
 
-/// `[root@host ~]# virsh ..`, `user@host:~$ cat ..`, `$ cat ..`.
-fn has_prompt(head: &[u8]) -> bool {
-    let first = first_lines(head).next().unwrap_or_default();
-    let prompt = first.split_once("# ").or_else(|| first.split_once("$ "));
-    first.starts_with("$ ") || prompt.is_some_and(|(prompt, _)| prompt.contains('@'))
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Cursor;
@@ -110,7 +95,6 @@ mod tests {
     fn each_kind_is_refused_with_its_remedy() {
         for (content, message) in [
             (&b""[..], "is empty; record a capture; `pagetoll read --how` prints the commands"),
-            (b"> > Analyze events for all VMs, VCPU 3:\n> >\n> > VM-EXIT Samples\n", "is a quotation of a mail; strip it: sed 's/^[> ]*//'"),
             (b"kvm statistics - summary\n\n Event      Total %Total CurAvg/s\n kvm_entry  50000   50.0      900\n", "is the screen of kvm_stat; log its counters: kvm_stat -l -c > FILE"),
             (b"\n Performance counter stats for 'system wide':\n\n    52   kvm:kvm_exit\n", "is a summary of perf stat; record the events; `pagetoll read --how kvm` prints the commands"),
             (b"\x17\x08Dtracing6\0\0\x08", "is a trace.dat of trace-cmd; print its events: trace-cmd report -i FILE > FILE.txt"),
@@ -121,8 +105,6 @@ mod tests {
             (b"\x1f\x8b\x08\0", "is compressed; decompress it"),
             (b"\x7fELF\x02\x01\x01", "is a file of symbols; give it as --symbols"),
             (b"ffffffff81000000 T _text\n", "is a file of symbols; give it as --symbols"),
-            (b"[root@host1 ~]# virsh domstats vm1\nDomain: 'vm1'\n", "is the text of a terminal; leave out the lines with its prompt"),
-            (b"$ cat trace\n", "is the text of a terminal; leave out the lines with its prompt"),
         ] {
             let refused = observe("f", Cursor::new(content), &Symbols::default());
             assert_eq!(refused.unwrap_err().to_string(), message);

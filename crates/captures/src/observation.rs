@@ -39,6 +39,9 @@ pub struct Capture {
     /// The first event that lacks a field, where, and which field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_unreadable: Option<String>,
+    /// Lines of a terminal or a page around a text, which were left out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out: u64,
     /// Volume of each CPU, where a capture says so.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<Volume>,

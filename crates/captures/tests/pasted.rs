@@ -87,6 +87,39 @@ fn calls_splits_and_unmaps_that_failed_are_told_apart() {
 }
 
 #[test]
+fn what_is_around_a_text_is_taken_off() {
+    assert_eq!(
+        items("perf-kvm-quoted.txt"),
+        [
+            row("SYS64", 800, None, Some(2000)),
+            row("WFx", 200, None, Some(8000)),
+        ]
+    );
+    assert_eq!(
+        items("tp-line-numbers.txt"),
+        [row("EPT_VIOLATION", 2, None, Some(4000))]
+    );
+    assert_eq!(
+        items("prompt-domstats.txt"),
+        [
+            row("pages_4k", 796, None, None),
+            row("exits", 5468, None, None),
+            row("pf_fixed", 867, None, None),
+        ]
+    );
+    assert_eq!(
+        items("prompt-debugfs.txt"),
+        [row("exits", 10, None, None), row("pf_fixed", 3, None, None)]
+    );
+    let elided = items("perf-kvm-elided.txt");
+    let times = elided.iter().map(|(_, count, _, mean)| (*count, *mean));
+    assert_eq!(
+        times.collect::<Vec<_>>(),
+        [(5000, Some(8000)), (1500, Some(2000))]
+    );
+}
+
+#[test]
 fn what_is_not_understood_at_all_is_refused_with_the_reason() {
     let refused = |name: &str| {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/refused");

@@ -75,6 +75,10 @@ fn facts(capture: &Capture) -> Vec<Fact> {
     );
     let unknown = capture.unknown.iter();
     facts.extend(unknown.map(|(event, count)| Fact::new("unknown", format!("{event}: {count}"))));
+    if capture.left_out > 0 {
+        let lines = format!("{} lines of a terminal or a page", capture.left_out);
+        facts.push(Fact::new("left out", lines));
+    }
     let unreadable = capture.first_unreadable.iter();
     facts.extend(unreadable.map(|first| Fact::new("lacks a field", first.as_str())));
     facts
