@@ -1,4 +1,4 @@
-//! What people paste, in the smallest form that shows a kind of it: counts, and the mean of those that ended.
+//! Pasted text in the smallest form of each kind: counts, and the mean of those that ended.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
