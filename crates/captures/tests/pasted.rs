@@ -120,6 +120,21 @@ fn what_is_around_a_text_is_taken_off() {
 }
 
 #[test]
+fn an_event_is_read_that_a_mailer_wrapped_or_whose_end_was_cut() {
+    let wrapped = items("tp-wrapped.txt");
+    for expected in [
+        row("EPT_VIOLATION", 1, None, Some(4000)),
+        row("the guest's", 1, None, None),
+    ] {
+        assert!(wrapped.contains(&expected), "{wrapped:?}");
+    }
+    assert_eq!(
+        items("tp-exit-with-its-end-cut.txt"),
+        [row("EXTERNAL_INTERRUPT", 1, None, Some(4000))]
+    );
+}
+
+#[test]
 fn what_is_not_understood_at_all_is_refused_with_the_reason() {
     let refused = |name: &str| {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/refused");
@@ -127,10 +142,10 @@ fn what_is_not_understood_at_all_is_refused_with_the_reason() {
         let observation = observe(name, std::io::Cursor::new(text), &Symbols::default());
         observation.unwrap_err().to_string()
     };
-    let wrapped = refused("tp-wrapped.txt");
+    let lacking = refused("tp-without-a-reason.txt");
     assert!(
-        wrapped.contains("nothing is understood") && wrapped.contains("line 1"),
-        "{wrapped}"
+        lacking.contains("nothing is understood") && lacking.contains("line 1"),
+        "{lacking}"
     );
     let cut = refused("fg-excerpt-cut-before-the-end.txt");
     assert!(cut.contains("it holds no whole event"), "{cut}");

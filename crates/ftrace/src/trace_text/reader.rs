@@ -14,12 +14,26 @@ pub struct Reader<S> {
     seen: Seen,
 }
 
+/// Lines that a mailer may have made of one, at most, after the first.
+const MOST_JOINED: u64 = 4;
+
 /// State that outlives a line.
 #[derive(Debug, Default)]
 struct Seen {
     names: Names,
     tally: Tally,
     latest: u64,
+    held: Option<Held>,
+}
+
+/// An event that lacks a field, which the next line may have: mailers wrap lines.
+#[derive(Debug)]
+struct Held {
+    /// The number of its first line.
+    number: u64,
+    text: String,
+    joined: u64,
+    lacks: String,
 }
 
 impl<S: BufRead> Reader<S> {
@@ -46,7 +60,7 @@ impl<S: BufRead> Reader<S> {
             })?;
             let item = match line {
                 Some(lines::Line::Whole(line)) => {
-                    self.seen.take(number, &String::from_utf8_lossy(line))
+                    self.seen.line(number, &String::from_utf8_lossy(line))
                 }
                 Some(lines::Line::TooLong) => {
                     self.seen.tally.other_lines += 1;
@@ -70,7 +84,8 @@ impl<S: BufRead> Reader<S> {
         &self.seen.tally
     }
 
-    fn end(&self) -> Result<Option<Item>, TraceTextError> {
+    fn end(&mut self) -> Result<Option<Item>, TraceTextError> {
+        self.seen.give_up();
         let tally = &self.seen.tally;
         let events = tally.events + tally.unreadable + tally.unknown_events();
         match events == 0 && tally.other_lines > 0 {
@@ -83,9 +98,31 @@ impl<S: BufRead> Reader<S> {
 }
 
 impl Seen {
+    fn line(&mut self, number: u64, line: &str) -> Option<Item> {
+        let is_other = matches!(Line::read(line), Line::Other);
+        let wrapped = |held: &mut Held| is_other && held.joined < MOST_JOINED;
+        let Some(held) = self.held.take_if(wrapped) else {
+            self.give_up();
+            return self.take(number, line);
+        };
+        let item = self.take(held.number, &format!("{} {}", held.text, line.trim()));
+        if let Some(again) = &mut self.held {
+            again.joined = held.joined + 1;
+        }
+        item
+    }
+
+    /// Counts an event that no further line completed.
+    fn give_up(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.tally.other_lines += held.joined;
+            self.tally.count_unreadable(|| held.lacks);
+        }
+    }
+
     fn take(&mut self, number: u64, line: &str) -> Option<Item> {
         match Line::read(line) {
-            Line::Event(printed) => self.event(number, printed).map(Item::Event),
+            Line::Event(printed) => self.event(number, line, printed).map(Item::Event),
             Line::Lost { time, cpu, records } => Some(self.lost(Lost { time, cpu, records })),
             Line::Overwritten(records) => Some(self.lost(Lost {
                 time: None,
@@ -113,7 +150,7 @@ impl Seen {
         Item::Lost(lost)
     }
 
-    fn event(&mut self, number: u64, printed: Printed<'_>) -> Option<Event> {
+    fn event(&mut self, number: u64, line: &str, printed: Printed<'_>) -> Option<Event> {
         let (system, event) = match printed.name.split_once(':') {
             Some((system, event)) => (Some(system), event),
             None => (None, printed.name),
@@ -131,12 +168,15 @@ impl Seen {
             })
             .inspect(|_| self.count(printed.time.get())),
             Err(missing) => {
-                self.tally.count_unreadable(|| {
-                    format!(
+                self.held = Some(Held {
+                    number,
+                    text: line.to_owned(),
+                    joined: 0,
+                    lacks: format!(
                         "line {number}: {} has no readable `{}`",
                         printed.name,
                         missing.0.trim()
-                    )
+                    ),
                 });
                 None
             }

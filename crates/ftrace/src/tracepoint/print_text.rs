@@ -35,9 +35,9 @@ impl Record for Words<'_> {
         let reason = exit_reason::normal(self.between("reason ", " rip ")?);
         let pc = VirtualAddress(self.hex(" rip ")?);
         let (info1, info2) = match self.hex_if_there(" info1 ")? {
-            Some(info1) => (Some(info1), Some(self.hex(" info2 ")?)),
+            Some(info1) => (Some(info1), self.hex_if_there(" info2 ")?),
             None => match self.hex_if_there(" info ")? {
-                Some(info1) => (Some(info1), Some(self.hex(" ")?)),
+                Some(info1) => (Some(info1), self.hex_if_there(" ")?),
                 None => (None, None),
             },
         };
