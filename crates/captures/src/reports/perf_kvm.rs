@@ -47,6 +47,10 @@ pub(crate) struct ExitReport {
 pub(crate) struct ExitReports {
     /// In the order of the file.
     pub(crate) reports: Vec<ExitReport>,
+    /// Lines of tables that are no row, such as messages of perf.
+    pub(crate) other_lines: u64,
+    /// The first of them.
+    pub(crate) first_other: Option<Position>,
     /// End of the file, if the reader stopped before it.
     pub(crate) truncated: Option<Truncated>,
 }
@@ -67,10 +71,17 @@ pub(crate) fn read(bytes: &[u8]) -> Result<ExitReports, ReadError> {
         reports: Vec::new(),
         of: String::new(),
         heading: None,
+        other_lines: 0,
+        first_other: None,
         budget: Budget::new(bytes.len()),
     };
     let truncated = marker(reader.record(bytes))?;
-    let reports = reader.reports;
+    let Reader {
+        reports,
+        other_lines,
+        first_other,
+        ..
+    } = reader;
     if reports.is_empty() && !(is(bytes) && truncated.is_some()) {
         return Err(ReadError::new(
             Position::Byte(0),
@@ -78,7 +89,12 @@ pub(crate) fn read(bytes: &[u8]) -> Result<ExitReports, ReadError> {
             "none; expected what perf kvm stat report writes",
         ));
     }
-    Ok(ExitReports { reports, truncated })
+    Ok(ExitReports {
+        reports,
+        other_lines,
+        first_other,
+        truncated,
+    })
 }
 
 struct Reader {
@@ -87,6 +103,8 @@ struct Reader {
     of: String,
     /// Heading of the table that is open.
     heading: Option<Heading>,
+    other_lines: u64,
+    first_other: Option<Position>,
     budget: Budget,
 }
 
@@ -133,6 +151,11 @@ impl Reader {
         let (Some(heading), Some(report)) = (&self.heading, self.reports.last_mut()) else {
             return Ok(());
         };
+        if !heading.is_row(line.text) {
+            self.other_lines += 1;
+            self.first_other.get_or_insert(line.place);
+            return Ok(());
+        }
         let reason = Reason::read(line, heading)?;
         let memory = in_vector::<Reason>() + REPORTED + 2 * reason.name.len();
         report.reasons.push(reason);
@@ -256,6 +279,21 @@ Lost events: 7
                 .starts_with("line 13: Lost events:: expected a number")
         );
         assert!(read(b"hello\n").is_err());
+    }
+
+    #[test]
+    fn messages_between_rows_are_passed_over_and_counted() {
+        let message = "  External interrupt";
+        let text = REPORT.replace(
+            message,
+            &format!("perf: 3 events were late, they said\n{message}"),
+        );
+        let read = read(text.as_bytes()).unwrap();
+        assert_eq!(read.reports[0].reasons.len(), 2);
+        assert_eq!(
+            (read.other_lines, read.first_other),
+            (1, Some(Position::Line(8)))
+        );
     }
 
     #[test]

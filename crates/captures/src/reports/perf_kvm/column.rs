@@ -56,6 +56,14 @@ impl Heading {
         })
     }
 
+    /// Tells a row, at least half of whose columns have a digit, from a message or prose.
+    pub(super) fn is_row(&self, line: &str) -> bool {
+        let figures = line.split("( +-").next().unwrap_or_default();
+        let words = figures.split_whitespace().rev().take(self.len());
+        let has_digit = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
+        words.filter(has_digit).count() * 2 >= self.len()
+    }
+
     /// The columns that stand between the name and the mean, and the mean.
     pub(super) fn len(&self) -> usize {
         self.columns.len()
