@@ -74,6 +74,17 @@ fn what_was_open_at_a_gap_has_no_time() {
 }
 
 #[test]
+fn an_exit_ends_where_user_space_begins() {
+    let found = items("tp-exit-to-user-space.txt");
+    let times = found.iter().map(|(_, count, _, mean)| (*count, *mean));
+    assert_eq!(
+        times.collect::<Vec<_>>(),
+        [(2, Some(2000)), (1, Some(120_000_000))],
+        "{found:?}"
+    );
+}
+
+#[test]
 fn calls_splits_and_unmaps_that_failed_are_told_apart() {
     let found = items("tp-failed-copies-and-splits.txt");
     for expected in [

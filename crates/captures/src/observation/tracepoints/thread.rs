@@ -15,8 +15,8 @@ const MAX_EVENTS: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     events: BTreeMap<(Group, String), Sum>,
-    /// The last entry into the kernel and the last exit of the guest, with their time.
-    open: [Option<(String, Nanos)>; 2],
+    /// The last exit of the guest, return to user space and call of the kernel, with their time.
+    open: [Option<(String, Nanos)>; 3],
     /// Frame after the last page that was mapped.
     next: Option<u64>,
     /// First and last time that pages were mapped.
@@ -37,6 +37,7 @@ struct Sum {
 #[derive(Clone, Copy)]
 enum Span {
     Exit,
+    UserSpace,
     Call,
 }
 
@@ -74,16 +75,29 @@ impl Thread {
 
     /// Forgets what has begun: what ends it may be among events that were lost.
     pub(super) fn gap(&mut self) {
-        self.open = [None, None];
+        self.open = [None, None, None];
         self.next = None;
     }
 
-    /// An entry into the guest ends what was done upon its exit; a return of ioctl(2) ends the call.
+    /// An entry into the guest ends what was done upon its exit, in the kernel and in user space; a return of ioctl(2) ends the
+    /// call.
     fn end(&mut self, event: &Event) {
-        let (span, group, failed) = match event.payload {
-            Payload::KvmEntry(_) => (Span::Exit, Group::Exits, false),
-            Payload::IoctlExit { ret } => (Span::Call, Group::Calls, ret < 0),
-            _ => return,
+        match event.payload {
+            Payload::KvmEntry(_) => {
+                self.end_span(event, Span::Exit, false);
+                self.end_span(event, Span::UserSpace, false);
+            }
+            Payload::KvmUserspaceExit(_) => self.end_span(event, Span::Exit, false),
+            Payload::IoctlExit { ret } => self.end_span(event, Span::Call, ret < 0),
+            _ => {}
+        }
+    }
+
+    fn end_span(&mut self, event: &Event, span: Span, failed: bool) {
+        let group = match span {
+            Span::Exit => Group::Exits,
+            Span::UserSpace => Group::ToUserSpace,
+            Span::Call => Group::Calls,
         };
         let Some((mut name, since)) = self.open[span as usize].take() else {
             return;
@@ -151,6 +165,7 @@ impl Thread {
 const fn begins(payload: &Payload) -> Option<Span> {
     match payload {
         Payload::KvmExit(_) => Some(Span::Exit),
+        Payload::KvmUserspaceExit(_) => Some(Span::UserSpace),
         Payload::IoctlEnter { .. } => Some(Span::Call),
         _ => None,
     }
