@@ -5,23 +5,23 @@
 use std::fs;
 use std::path::PathBuf;
 
-use pagetoll_captures::{Item, observe};
+use pagetoll_captures::{Item, Observation, observe};
 use pagetoll_xentrace::symbols::Symbols;
+
+fn observed(name: &str) -> Observation {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/pasted");
+    let text = fs::read(folder.join(name)).unwrap();
+    observe(name, std::io::Cursor::new(text), &Symbols::default()).unwrap()
+}
 
 /// All items of a file in tests/data/pasted: name, count, pages, nanoseconds of one.
 fn items(name: &str) -> Vec<(String, u64, Option<u64>, Option<u64>)> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/pasted");
-    let text = fs::read(folder.join(name)).unwrap();
-    let observation = observe(name, std::io::Cursor::new(text), &Symbols::default()).unwrap();
-    let items = observation
-        .parties
-        .into_iter()
-        .flat_map(|party| party.items);
+    let parties = observed(name).parties.into_iter();
     let row = |item: Item| {
         let mean = item.mean_nanos();
         (item.name, item.count, item.pages, mean)
     };
-    items.map(row).collect()
+    parties.flat_map(|party| party.items).map(row).collect()
 }
 
 fn row(
@@ -39,6 +39,56 @@ fn calls_of_a_second_and_more_are_timed() {
         items("fg-leaf-over-1s.txt"),
         [row("vfio_pin_pages_remote", 3, None, Some(666_866_666))]
     );
+}
+
+#[test]
+fn functions_are_read_with_the_columns_of_options_and_of_excerpts() {
+    assert_eq!(
+        items("fg-option-proc.txt"),
+        [
+            row("vfio_pin_map_dma", 1, None, Some(7000)),
+            row("iommu_map", 1, None, Some(3000)),
+            row("vfio_pin_pages_remote", 1, None, Some(2000)),
+        ]
+    );
+    assert_eq!(
+        items("fg-option-latency-format.txt"),
+        [
+            row("vfio_pin_map_dma", 1, None, Some(10_000)),
+            row("vfio_pin_pages_remote", 1, None, Some(2000)),
+        ]
+    );
+    assert_eq!(
+        items("fg-without-task-and-cpu.txt"),
+        [row("vfio_pin_map_dma", 2, None, Some(22_500_375))]
+    );
+}
+
+#[test]
+fn calls_belong_to_their_task_when_a_cpu_switches() {
+    assert_eq!(
+        items("fg-sleep-and-switch.txt"),
+        [
+            row("schedule", 1, None, Some(40_000)),
+            row("handle_userfault", 1, None, Some(5000)),
+            row("mfill_atomic_copy", 1, None, Some(8000)),
+            row("copy_from_user", 1, None, Some(3000)),
+        ]
+    );
+}
+
+#[test]
+fn calls_that_are_open_where_records_were_lost_are_none() {
+    assert_eq!(
+        items("fg-lost.txt"),
+        [
+            row("vfio_pin_map_dma", 2, None, Some(10_000)),
+            row("vfio_pin_pages_remote", 2, None, Some(5000)),
+        ]
+    );
+    let capture = observed("fg-lost.txt").capture;
+    assert_eq!(capture.lost, 77 + 4991);
+    assert_eq!(capture.unknown.values().sum::<u64>(), 1, "{capture:?}");
 }
 
 #[test]
@@ -159,5 +209,8 @@ fn what_is_not_understood_at_all_is_refused_with_the_reason() {
         "{lacking}"
     );
     let cut = refused("fg-excerpt-cut-before-the-end.txt");
-    assert!(cut.contains("it holds no whole event"), "{cut}");
+    assert!(
+        cut.contains("outermost calls without an end in the capture: 1"),
+        "{cut}"
+    );
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use pagetoll_units::Nanos;
 use pagetoll_units::budget::{Budget, first_tree_node, in_tree, in_vector};
 
-use super::{FtraceError, GraphEvent, GraphLine};
+use super::{FtraceError, GraphEvent, GraphLine, trace_text};
+use crate::tracepoint::Lost;
 
 /// Costs of a function, below one outermost call or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,10 @@ pub struct FunctionGraph {
     pub calls: Vec<RootCall>,
     /// Returns whose entry the trace does not have: its beginning was lost.
     pub without_entry: u64,
+    /// Outermost calls without an end: the trace ends in them, or events were lost.
+    pub without_end: u64,
+    /// Records that the trace says were lost or overwritten.
+    pub lost: u64,
     /// The line, from 1, from which on the trace takes more memory than its size allows: the rest is left out.
     pub left_out_from: Option<usize>,
 }
@@ -75,7 +80,7 @@ struct Open {
     calls_made: u64,
 }
 
-/// The calls that are open on one CPU, and what was found below the outermost.
+/// The calls that are open of one task, and what was found below the outermost.
 #[derive(Default)]
 struct Stack {
     open: Vec<Open>,
@@ -90,7 +95,8 @@ impl FunctionGraph {
     #[must_use]
     pub fn is_capture(head: &[u8]) -> bool {
         let text = String::from_utf8_lossy(head);
-        text.lines().any(|line| GraphLine::read(line).is_some())
+        let is_call = |line: GraphLine| !matches!(line.event, GraphEvent::Switch(..));
+        text.lines().filter_map(GraphLine::read).any(is_call)
     }
 
     /// Reads a trace and keeps its calls. Lines that are none of function_graph's are passed over.
@@ -120,6 +126,9 @@ impl FunctionGraph {
         for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
             let line = String::from_utf8_lossy(line);
             let Some(line) = GraphLine::read(&line) else {
+                if let Some(lost) = trace_text::lost(&line) {
+                    reader.lose(&lost);
+                }
                 continue;
             };
             let taken = reader.take(number, line)?;
@@ -136,9 +145,27 @@ impl FunctionGraph {
     }
 }
 
+/// Whose calls a stack has: of a task, or of a CPU as long as nothing says which.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    Cpu(u32),
+    Task(String),
+}
+
+impl Owner {
+    fn len(&self) -> usize {
+        match self {
+            Self::Cpu(_) => 0,
+            Self::Task(name) => name.len(),
+        }
+    }
+}
+
 /// State that outlives a line.
 struct Reader {
-    stacks: BTreeMap<u32, Stack>,
+    stacks: BTreeMap<Owner, Stack>,
+    /// The task of each CPU, as far as switches say.
+    running: BTreeMap<u32, String>,
     graph: FunctionGraph,
     lines: usize,
     sum: Nanos,
@@ -149,6 +176,7 @@ impl Reader {
     fn new(bytes: usize) -> Self {
         Self {
             stacks: BTreeMap::new(),
+            running: BTreeMap::new(),
             graph: FunctionGraph::default(),
             lines: 0,
             sum: Nanos(0),
@@ -169,9 +197,14 @@ impl Reader {
             line: number,
             problem: "the durations add up to more than 584 years".to_owned(),
         })?;
-        let is_new = !self.stacks.contains_key(&line.cpu);
-        let of_stack = usize::from(is_new) * in_tree::<u32, Stack>();
-        let stack = self.stacks.entry(line.cpu).or_default();
+        if let GraphEvent::Switch(from, to) = line.event {
+            return Ok(self.switch(line.cpu, from, to).map(|()| None));
+        }
+        let task = line.task.or_else(|| self.running.get(&line.cpu).cloned());
+        let owner = task.map_or(Owner::Cpu(line.cpu), Owner::Task);
+        let is_new = !self.stacks.contains_key(&owner);
+        let of_stack = usize::from(is_new) * (in_tree::<Owner, Stack>() + owner.len());
+        let stack = self.stacks.entry(owner).or_default();
         let before = stack.memory;
         let taken = stack.take(line.event);
         self.budget.give_back(before);
@@ -188,7 +221,35 @@ impl Reader {
         }))
     }
 
-    fn end(self) -> Result<FunctionGraph, FtraceError> {
+    /// The first switch of a CPU says whose calls were open on it. `None` where memory does not suffice.
+    fn switch(&mut self, cpu: u32, from: String, to: String) -> Option<()> {
+        let is_new = !self.running.contains_key(&cpu);
+        self.budget
+            .take(usize::from(is_new) * in_tree::<u32, String>() + from.len() + to.len())?;
+        if is_new && let Some(stack) = self.stacks.remove(&Owner::Cpu(cpu)) {
+            self.stacks.insert(Owner::Task(from), stack);
+        }
+        self.running.insert(cpu, to);
+        Some(())
+    }
+
+    /// Forgets calls that may have ended where events were lost: those of the CPU, or of any task, which may have been there.
+    fn lose(&mut self, lost: &Lost) {
+        self.graph.lost = self.graph.lost.saturating_add(lost.records.unwrap_or(0));
+        for (owner, stack) in &mut self.stacks {
+            let is_elsewhere =
+                matches!((owner, lost.cpu), (Owner::Cpu(of), Some(cpu)) if *of != cpu);
+            if !is_elsewhere && !stack.open.is_empty() {
+                self.graph.without_end += 1;
+                self.budget.give_back(stack.memory);
+                *stack = Stack::default();
+            }
+        }
+    }
+
+    fn end(mut self) -> Result<FunctionGraph, FtraceError> {
+        let open = self.stacks.values().filter(|stack| !stack.open.is_empty());
+        self.graph.without_end += u64::try_from(open.count()).unwrap_or(u64::MAX);
         if self.lines == 0 {
             return Err(FtraceError {
                 line: 1,
@@ -229,6 +290,8 @@ impl Stack {
                     time,
                 )
             }
+            // The reader has seen to it.
+            GraphEvent::Switch(..) => Outcome::Inside,
             GraphEvent::Return(time) => match self.open.pop() {
                 Some(open) => {
                     self.memory -= in_vector::<Open>() + open.function.len();

@@ -13,13 +13,15 @@ pub enum GraphEvent {
     Return(Nanos),
     /// A function that called no other was entered and has returned: `f();`.
     Leaf(String, Nanos),
+    /// The CPU went from one task to another: `vcpu-4711 => uffd-4712`.
+    Switch(String, String),
 }
 
 impl GraphEvent {
     /// The time that the line has; an entry has none.
     pub(super) const fn duration(&self) -> Nanos {
         match self {
-            Self::Entry(_) => Nanos(0),
+            Self::Entry(_) | Self::Switch(..) => Nanos(0),
             Self::Return(time) | Self::Leaf(_, time) => *time,
         }
     }
@@ -28,45 +30,87 @@ impl GraphEvent {
 /// A line with its CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphLine {
-    /// From the line's first column.
+    /// From the line's first column; 0 where an excerpt has none.
     pub cpu: u32,
-    /// Entry, leaf or exit of a function.
+    /// The task, where the line has it.
+    pub task: Option<String>,
+    /// Entry, leaf or exit of a function, or a switch of tasks.
     pub event: GraphEvent,
 }
 
 impl GraphLine {
     /// Reads a line of tracefs, ` 0) + 17.969 us |  f();`, or of trace-cmd,
-    /// `task-12 [000] 1.5: funcgraph_entry: # 6219.500 us | f();`. Anything else, such as a comment, an interrupt's
-    /// arrow or a switch of tasks, is nothing.
+    /// `task-12 [000] 1.5: funcgraph_entry: # 6219.500 us | f();`. Anything else, such as a comment or an interrupt's arrow, is
+    /// nothing.
     #[must_use]
     pub fn read(line: &str) -> Option<Self> {
-        let (head, body) = line.split_once('|')?;
-        let (cpu, time) = of_tracefs(head).or_else(|| of_trace_cmd(head))?;
-        let event = event(body.trim(), duration::read(time))?;
-        Some(Self { cpu, event })
+        line.match_indices('|')
+            .find_map(|(at, _)| Self::divided(&line[..at], &line[at + 1..]))
+            .or_else(|| switch(line))
+    }
+
+    fn divided(head: &str, body: &str) -> Option<Self> {
+        let Head { cpu, task, time } = of_tracefs(head).or_else(|| of_trace_cmd(head))?;
+        Some(Self {
+            cpu,
+            task: task.map(str::to_owned),
+            event: event(body.trim(), duration::read(time))?,
+        })
     }
 }
 
-/// ` 0) + 17.969 us ` with the task after the CPU where the option funcgraph-proc is on.
-fn of_tracefs(head: &str) -> Option<(u32, &str)> {
-    let (cpu, rest) = head.split_once(')')?;
-    let time = rest.rsplit('|').next().unwrap_or(rest);
-    Some((cpu.trim().parse().ok()?, time))
+/// Columns before a function.
+struct Head<'a> {
+    cpu: u32,
+    task: Option<&'a str>,
+    time: &'a str,
 }
 
-/// `task-12  [000] d..1.  1.5: funcgraph_entry:  # 6219.500 us `: the task may hold spaces and brackets.
-fn of_trace_cmd(head: &str) -> Option<(u32, &str)> {
+/// ` 0) + 17.969 us `. With options the task follows the CPU (funcgraph-proc), then flags (latency-format), and a time of the clock
+/// comes first (funcgraph-abstime), each with a bar behind it.
+fn of_tracefs(head: &str) -> Option<Head<'_>> {
+    let (before, rest) = head.split_once(')')?;
+    let cpu = before.rsplit('|').next()?.trim().parse().ok()?;
+    let (task, time) = match rest.split_once('|') {
+        Some((task, rest)) => (Some(task.trim()), rest.rsplit('|').next()?),
+        None => (None, rest),
+    };
+    Some(Head { cpu, task, time })
+}
+
+/// `task-12  [000] d..1.  1.5: funcgraph_entry:  # 6219.500 us `: the task may hold spaces and brackets. Excerpts begin at the
+/// event.
+fn of_trace_cmd(head: &str) -> Option<Head<'_>> {
     let marks = ["funcgraph_entry:", "funcgraph_exit:"];
     let (before, time) = marks.into_iter().find_map(|mark| head.split_once(mark))?;
-    let cpu = before.rsplit_once('[')?.1.split_once(']')?.0;
-    Some((cpu.parse().ok()?, time))
+    if before.trim().is_empty() {
+        let (cpu, task) = (0, None);
+        return Some(Head { cpu, task, time });
+    }
+    let (task, rest) = before.rsplit_once('[')?;
+    let cpu = rest.split_once(']')?.0.parse().ok()?;
+    let task = Some(task.trim());
+    Some(Head { cpu, task, time })
+}
+
+/// ` 1)  vcpu-4711     =>   uffd-4712  `.
+fn switch(line: &str) -> Option<GraphLine> {
+    let (cpu, tasks) = line.split_once(')')?;
+    let (from, to) = tasks.split_once(" => ")?;
+    Some(GraphLine {
+        cpu: cpu.trim().parse().ok()?,
+        task: None,
+        event: GraphEvent::Switch(from.trim().to_owned(), to.trim().to_owned()),
+    })
 }
 
 fn event(body: &str, time: Option<Nanos>) -> Option<GraphEvent> {
     if body.starts_with('}') {
         return time.map(GraphEvent::Return);
     }
-    let (name, end) = body.split_once("()")?;
+    let (name, end) = body
+        .split_once("()")
+        .filter(|(name, _)| !name.contains('|'))?;
     // A module's function is followed by its module: `vfio_pin_pages_remote [vfio_iommu_type1]()`.
     let name = name.split_whitespace().next()?.to_owned();
     match (end.trim().chars().next(), time) {
@@ -113,6 +157,25 @@ mod tests {
             (
                 "t-7 [000] 5.25: funcgraph_exit:  + 33.813 us |  }",
                 Some(GraphEvent::Return(Nanos(33_813))),
+            ),
+            (
+                " 3)  vmm-4711      |  d..1 | + 12.000 us   |  pin();",
+                leaf("pin", 12_000),
+            ),
+            (
+                "  360.774522 |   1)  vmm-4711      |   0.541 us    |  f();",
+                leaf("f", 541),
+            ),
+            (
+                "funcgraph_entry:  # 6219.500 us |  f();",
+                leaf("f", 6_219_500),
+            ),
+            (
+                " 1)  vcpu-4711     =>   uffd-4712  ",
+                Some(GraphEvent::Switch(
+                    "vcpu-4711".to_owned(),
+                    "uffd-4712".to_owned(),
+                )),
             ),
             ("# tracer: function_graph", None),
             (" 0)   ==========> |", None),

@@ -27,6 +27,24 @@ pub use error::TraceTextError;
 pub use lines::MAX_LINE_BYTES;
 pub use reader::Reader;
 
+use crate::tracepoint::Lost;
+
+/// Records that a line of ftrace says were lost or overwritten.
+pub(crate) fn lost(line: &str) -> Option<Lost> {
+    if !line.starts_with("CPU:") && !line.starts_with('#') {
+        return None;
+    }
+    match line::Line::read(line) {
+        line::Line::Lost { time, cpu, records } => Some(Lost { time, cpu, records }),
+        line::Line::Overwritten(records) => Some(Lost {
+            time: None,
+            cpu: None,
+            records: Some(records),
+        }),
+        _ => None,
+    }
+}
+
 /// Recognises a text by its first bytes.
 #[must_use]
 pub fn is_capture(head: &[u8]) -> bool {

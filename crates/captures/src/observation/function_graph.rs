@@ -58,12 +58,19 @@ pub(crate) fn observe(source: &mut Source<'_>) -> Result<Observation, CaptureErr
             graph.without_entry,
         )
     });
+    let end = (graph.without_end > 0).then(|| {
+        (
+            "outermost calls without an end in the capture".to_owned(),
+            graph.without_end,
+        )
+    });
     let left_out = graph
         .left_out_from
         .map(|line| Truncated::TooLarge(Position::Line(line)));
     let observation = Observation {
         capture: Capture {
-            unknown: beginning.into_iter().collect(),
+            lost: graph.lost,
+            unknown: beginning.into_iter().chain(end).collect(),
             truncated: left_out.map(|rest| rest.to_string()),
             ..source.capture()
         },
