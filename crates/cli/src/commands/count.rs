@@ -20,8 +20,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 /// The kernel of a built tree, below it.
 const BUILT_IMAGE: &str = "arch/x86/boot/bzImage";
 
-/// Counts, and with `--watch` again until a signal. The first failure ends it; later ones are told, and the next change is
-/// awaited: a build may have left half a program.
+/// Counts once; with `--watch`, again on every change, until a signal. A failure of the first count ends the command. Later failures
+/// are printed and the watch goes on, since a build may be half done.
 pub(crate) fn run(args: &mut CountArgs, verbosity: Verbosity) -> Result<Outcome> {
     let kernels = &mut args.bill.spec.lab.kernels;
     if kernels.is_empty() && Path::new(BUILT_IMAGE).is_file() {

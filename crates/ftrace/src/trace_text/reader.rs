@@ -99,8 +99,8 @@ impl<S: BufRead> Reader<S> {
 
 impl Seen {
     fn line(&mut self, number: u64, line: &str) -> Option<Item> {
-        let is_other = matches!(Line::read(line), Line::Other);
-        let wrapped = |held: &mut Held| is_other && held.joined < MOST_JOINED;
+        let wrapped =
+            |held: &mut Held| held.joined < MOST_JOINED && matches!(Line::read(line), Line::Other);
         let Some(held) = self.held.take_if(wrapped) else {
             self.give_up();
             return self.take(number, line);
