@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../lib/linux/fail.h"
@@ -39,6 +40,15 @@ static bool is_volatile(const char *path)
 		if (strstr(path, volatile_paths[i]))
 			return true;
 	return false;
+}
+
+/* A count of the memory manager, such as khugepaged/full_scans, which nobody can set. Pools of hugepages are looked at. */
+static bool is_count(const char *path)
+{
+	struct stat status;
+
+	return !strncmp(path, "/sys/kernel/mm/", 15) && strncmp(path, "/sys/kernel/mm/hugepages/", 25) &&
+	       !stat(path, &status) && !(status.st_mode & 0222);
 }
 
 /* Adds a line, as printable text. */
@@ -109,7 +119,7 @@ static void add_tree(struct survey *survey, const char *folder, const struct dir
 		return;
 	if (entry->d_type == DT_DIR)
 		for_each_entry(survey, path, add_tree);
-	else if (entry->d_type == DT_REG)
+	else if (entry->d_type == DT_REG && !is_count(path))
 		add_file(survey, path);
 }
 
