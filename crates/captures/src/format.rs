@@ -13,64 +13,76 @@ use crate::lookalike::Lookalike;
 use crate::observation::{
     Capture, Observation, counters, function_graph, reports, tracepoints, xentrace,
 };
-use crate::paste::{self, Unwrapped};
+use crate::paste;
 use crate::perf_data::{self, PerfDataError};
 use crate::reports::{bpftrace, perf_kvm};
+use crate::sections;
 
 /// Every format. A capture that could be of two is of the first.
 pub static FORMATS: [Format; 11] = [
     Format {
         name: "xentrace",
+        layout: Layout::Binary,
         is: pagetoll_xentrace::is_capture,
         observe: xentrace::observe,
     },
     Format {
         name: "perf.data",
+        layout: Layout::Binary,
         is: perf_data::is_capture,
         observe: tracepoints::observe_perf_data,
     },
     Format {
         name: "KVM_GET_STATS_FD",
+        layout: Layout::Binary,
         is: stats_fd::is,
         observe: |source| counters::observe(source, &stats_fd::FORM),
     },
     Format {
         name: "query-stats of QMP",
+        layout: Layout::Table,
         is: qmp::is,
         observe: |source| counters::observe(source, &qmp::FORM),
     },
     Format {
         name: "virsh domstats",
+        layout: Layout::Table,
         is: domstats::is,
         observe: |source| counters::observe(source, &domstats::FORM),
     },
     Format {
         name: "kvm_stat",
+        layout: Layout::Table,
         is: kvm_stat::is,
         observe: |source| counters::observe(source, &kvm_stat::FORM),
     },
     Format {
         name: "debugfs of KVM",
+        layout: Layout::Table,
         is: debugfs::is,
         observe: |source| counters::observe(source, &debugfs::FORM),
     },
     Format {
         name: "perf kvm stat report",
+        layout: Layout::Table,
         is: perf_kvm::is,
         observe: reports::observe_perf_kvm,
     },
     Format {
         name: "bpftrace -f json",
+        layout: Layout::Table,
         is: bpftrace::is,
         observe: reports::observe_bpftrace,
     },
     Format {
         name: "function_graph",
+        layout: Layout::Trace,
         is: FunctionGraph::is_capture,
         observe: function_graph::observe,
     },
     Format {
         name: "tracepoints as text",
+        layout: Layout::Trace,
         is: trace_text::is_capture,
         observe: tracepoints::observe_text,
     },
@@ -81,13 +93,43 @@ pub static FORMATS: [Format; 11] = [
 pub struct Format {
     /// Name in results and messages.
     pub name: &'static str,
+    /// Layout of its content.
+    layout: Layout,
     /// Recognises a capture by its first bytes, up to 64 KiB.
     is: fn(&[u8]) -> bool,
     /// Reads a capture to its end, or to where it is cut off.
     observe: fn(&mut Source<'_>) -> Result<Observation, CaptureError>,
 }
 
+/// Layout of a format's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// Bytes.
+    Binary,
+    /// Text that begins with a line by which it is known.
+    Table,
+    /// Lines of which each is known by itself.
+    Trace,
+}
+
 impl Format {
+    /// Recognises the format of which a text's first line is the beginning.
+    pub(crate) fn beginning(text: &[u8]) -> Option<&'static Self> {
+        let mut lines = text.split_inclusive(|&byte| byte == b'\n');
+        let line = lines.next().unwrap_or_default();
+        let begins = |format: &&Self| match format.layout {
+            Layout::Binary => false,
+            Layout::Table => (format.is)(text),
+            Layout::Trace => (format.is)(line),
+        };
+        FORMATS.iter().find(begins)
+    }
+
+    /// True if the lines of both may follow each other in one trace.
+    pub(crate) fn continues(&self, other: &Self) -> bool {
+        self.name == other.name || self.layout == Layout::Trace && other.layout == Layout::Trace
+    }
+
     /// Recognises a capture by its first bytes, up to 64 KiB.
     #[must_use]
     pub fn recognise(head: &[u8]) -> Option<&'static Self> {
@@ -144,7 +186,7 @@ impl<S: Read + Seek> ReadSeek for S {}
 
 impl Source<'_> {
     /// Bytes of a capture that tell its format.
-    const HEAD: u64 = 64 << 10;
+    pub(crate) const HEAD: u64 = 64 << 10;
     /// Bytes of a file that is not read as a stream, at most. Assumed: a day of kvm_stat is below.
     const MOST_OF_WHOLE: u64 = 256 << 20;
 
@@ -152,7 +194,7 @@ impl Source<'_> {
     pub(crate) fn capture(&self) -> Capture {
         Capture {
             file: self.file.to_owned(),
-            format: self.format.name,
+            format: self.format.name.into(),
             ..Capture::default()
         }
     }
@@ -195,7 +237,7 @@ pub enum CaptureError {
     #[error("is {format}, of which nothing is understood: {}", or_no_events(.reason))]
     Nothing {
         /// The format's name.
-        format: &'static str,
+        format: String,
         /// Events that are not understood, and the first that lacks a field.
         reason: String,
     },
@@ -240,8 +282,8 @@ pub fn observe(
 ) -> Result<Observation, CaptureError> {
     let head = head(&mut source)?;
     source.rewind()?;
-    if paste::is_wrapped(&head) {
-        return observe_pasted(file, source, symbols);
+    if is_pasted(&head) {
+        return sections::observe(file, all(source)?, symbols);
     }
     recognise(&head)?.read(file, symbols, Content::File(&mut source))
 }
@@ -257,25 +299,17 @@ pub fn observe_stream(
 ) -> Result<Observation, CaptureError> {
     let head = head(&mut source)?;
     let mut whole = head.as_slice().chain(source);
-    if paste::is_wrapped(&head) {
-        return observe_pasted(file, whole, symbols);
+    if is_pasted(&head) {
+        return sections::observe(file, all(whole)?, symbols);
     }
     recognise(&head)?.read(file, symbols, Content::Stream(&mut whole))
 }
 
-/// Reads a text without what a mailer, a page or a terminal has put around it.
-fn observe_pasted(
-    file: &str,
-    source: impl Read,
-    symbols: &Symbols,
-) -> Result<Observation, CaptureError> {
-    let Unwrapped { text, left_out } = paste::unwrap(&all(source)?);
-    let mut source = Cursor::new(text);
-    let format = recognise(&head(&mut source)?)?;
-    source.set_position(0);
-    let mut observation = format.read(file, symbols, Content::File(&mut source))?;
-    observation.capture.left_out = left_out;
-    Ok(observation)
+/// Recognises, by its first bytes, text that is short enough for a page, or that does not begin as a tool writes it.
+fn is_pasted(head: &[u8]) -> bool {
+    let is_whole = u64::try_from(head.len()).is_ok_and(|length| length < Source::HEAD);
+    let is_text = !head.is_empty() && !head.contains(&0);
+    is_text && (is_whole || paste::is_wrapped(head) || Format::beginning(head).is_none())
 }
 
 fn head(source: &mut impl Read) -> io::Result<Vec<u8>> {
@@ -285,7 +319,7 @@ fn head(source: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// The format of a capture, by its first bytes.
-fn recognise(head: &[u8]) -> Result<&'static Format, CaptureError> {
+pub(crate) fn recognise(head: &[u8]) -> Result<&'static Format, CaptureError> {
     if let Some(format) = Format::recognise(head) {
         return Ok(format);
     }

@@ -22,11 +22,13 @@ pub mod perf_data;
 mod position;
 mod recording;
 mod reports;
+mod sections;
 
 pub use comparison::{Change, Comparison, NoWork, Side};
 pub use dump::{DumpError, dump};
 pub use format::{CaptureError, FORMATS, Format, observe, observe_stream};
 pub use lookalike::Lookalike;
 pub use observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume, total};
+pub use paste::LeftOut;
 pub use position::{Position, ReadError, Truncated};
 pub use recording::{Recorder, Recording};

@@ -16,7 +16,7 @@ pub struct Lookalike {
 /// Every kind. A file that could be of two is of the first.
 #[rustfmt::skip]
 pub(crate) static LOOKALIKES: [Lookalike; 9] = [
-    Lookalike { name: "empty", remedy: "record a capture; `pagetoll read --how` prints the commands", is: <[u8]>::is_empty },
+    Lookalike { name: "empty", remedy: "record a capture; `pagetoll read --how` prints the commands", is: |head| head.trim_ascii().is_empty() },
     Lookalike { name: "the screen of kvm_stat", remedy: "log its counters: kvm_stat -l -c > FILE", is: |head| begins(head, "kvm statistics - ") },
     Lookalike { name: "a summary of perf stat", remedy: "record the events; `pagetoll read --how kvm` prints the commands", is: |head| has_line(head, "Performance counter stats for") },
     Lookalike { name: "a trace.dat of trace-cmd", remedy: "print its events: trace-cmd report -i FILE > FILE.txt", is: |head| head.starts_with(b"\x17\x08Dtracing") },

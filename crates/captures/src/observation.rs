@@ -6,11 +6,13 @@ pub(crate) mod reports;
 pub(crate) mod tracepoints;
 pub(crate) mod xentrace;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::format::CaptureError;
+use crate::paste::LeftOut;
 
 /// Events that a refusal names.
 const MOST_REASONS: usize = 5;
@@ -21,7 +23,7 @@ pub struct Capture {
     /// Name that the user gave.
     pub file: String,
     /// By its content: `xentrace`.
-    pub format: &'static str,
+    pub format: Cow<'static, str>,
     /// The kernel that was recorded, as `uname -r` has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
@@ -39,15 +41,36 @@ pub struct Capture {
     /// The first event that lacks a field, where, and which field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_unreadable: Option<String>,
-    /// Lines of a terminal or a page around a text, which were left out.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub left_out: u64,
+    /// Lines around a text, of a terminal, a page or a mail.
+    #[serde(skip_serializing_if = "LeftOut::is_none")]
+    pub left_out: LeftOut,
     /// Volume of each CPU, where a capture says so.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<Volume>,
 }
 
 impl Observation {
+    /// Adds what another section of the same text has.
+    pub(crate) fn add(&mut self, other: Self) {
+        let Self { capture, parties } = other;
+        let of = &mut self.capture;
+        if !of.format.split(", ").any(|format| format == capture.format) {
+            of.format = format!("{}, {}", of.format, capture.format).into();
+        }
+        of.kernel = of.kernel.take().or(capture.kernel);
+        of.arch = of.arch.take().or(capture.arch);
+        of.lost = of.lost.saturating_add(capture.lost);
+        of.truncated = of.truncated.take().or(capture.truncated);
+        of.first_unreadable = of.first_unreadable.take().or(capture.first_unreadable);
+        of.left_out.extend(capture.left_out);
+        of.cpus.extend(capture.cpus);
+        for (event, count) in capture.unknown {
+            let sum = of.unknown.entry(event).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        self.parties.extend(parties);
+    }
+
     /// Refuses a capture of events that has none that is understood.
     pub(crate) fn of_events(self) -> Result<Self, CaptureError> {
         let Capture {
@@ -64,7 +87,7 @@ impl Observation {
         let unknown = unknown.map(|(event, count)| format!("{event}: {count}"));
         let reasons: Vec<_> = unknown.chain(first_unreadable.clone()).collect();
         Err(CaptureError::Nothing {
-            format: self.capture.format,
+            format: self.capture.format.into_owned(),
             reason: reasons.join("; "),
         })
     }

@@ -4,57 +4,103 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
+
 use crate::lines::first_lines;
+use crate::position::{Position, excerpt};
 
 /// Lines by which a form is known, and of which each has to be numbered where any is.
 const LINES: usize = 64;
 
-/// A text without what was around it.
-pub(crate) struct Unwrapped {
-    pub(crate) text: Vec<u8>,
-    /// Prompts and fences.
-    pub(crate) left_out: u64,
+/// Lines that are left out of a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Number of lines.
+    pub lines: u64,
+    /// The first of them, with its number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<String>,
+}
+
+impl LeftOut {
+    /// True if no line is.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.lines == 0
+    }
+
+    /// Counts a line.
+    pub(crate) fn add(&mut self, place: Position, line: &str) {
+        self.lines += 1;
+        self.first
+            .get_or_insert_with(|| format!("{place}: `{}`", excerpt(line.trim())));
+    }
+
+    /// Adds the lines that are left out later.
+    pub(crate) fn extend(&mut self, later: Self) {
+        self.lines = self.lines.saturating_add(later.lines);
+        self.first = self.first.take().or(later.first);
+    }
 }
 
 /// Recognises, by its first bytes, text that something is around.
 pub(crate) fn is_wrapped(head: &[u8]) -> bool {
     let mut lines = first_lines(head).take(LINES);
-    !head.contains(&0)
-        && (head.starts_with(BYTE_ORDER_MARK)
-            || are_numbered(head)
-            || lines
-                .any(|line| line.starts_with('>') || is_left_out(line) || line.contains(NO_BREAK)))
+    head.starts_with(BYTE_ORDER_MARK)
+        || Prefix::of(head).is_some()
+        || lines.any(|line| {
+            line.starts_with('>')
+                || is_left_out(line)
+                || ENTITIES.iter().any(|(entity, _)| line.contains(entity))
+        })
 }
 
-/// Takes off, of each line, quotation marks and numbers, and leaves out prompts and fences.
-pub(crate) fn unwrap(bytes: &[u8]) -> Unwrapped {
-    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
-    let numbered = are_numbered(bytes);
-    let mut text = Vec::with_capacity(bytes.len());
-    let mut left_out = 0;
-    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-        let line = String::from_utf8_lossy(line);
+/// Takes off, of each line, what is in front of all of them, and leaves out prompts and fences.
+pub(crate) fn unwrap(text: Vec<u8>) -> (Vec<u8>, LeftOut) {
+    let mut left_out = LeftOut::default();
+    if !is_wrapped(&text) {
+        return (text, left_out);
+    }
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
+    let prefix = Prefix::of(text);
+    let mut unwrapped = Vec::with_capacity(text.len());
+    for (number, bytes) in (1..).zip(text.split_inclusive(|&byte| byte == b'\n')) {
+        let line = String::from_utf8_lossy(bytes);
         let line = unquoted(&line);
-        let line = match numbered {
-            true => without_number(line).unwrap_or(line),
-            false => line,
-        };
+        let line = prefix
+            .and_then(|prefix| prefix.behind(line))
+            .unwrap_or(line);
         if is_left_out(line) {
-            left_out += 1;
-            text.push(b'\n');
+            left_out.add(Position::Line(number), line);
+            unwrapped.push(b'\n');
         } else {
-            let line: Cow<'_, str> = match line.contains(NO_BREAK) {
-                true => line.replace(NO_BREAK, " ").into(),
-                false => line.into(),
-            };
-            text.extend(line.as_bytes());
+            unwrapped.extend(decoded(line).as_bytes());
         }
     }
-    Unwrapped { text, left_out }
+    (unwrapped, left_out)
+}
+
+/// A line without the entities of a page.
+fn decoded(line: &str) -> Cow<'_, str> {
+    let mut line = Cow::Borrowed(line);
+    for (entity, text) in ENTITIES {
+        if line.contains(entity) {
+            line = line.replace(entity, text).into();
+        }
+    }
+    line
 }
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-const NO_BREAK: char = '\u{a0}';
+/// Of pages; the ampersand is decoded last. A no-break space is a space.
+const ENTITIES: [(&str, &str); 6] = [
+    ("\u{a0}", " "),
+    ("&nbsp;", " "),
+    ("&gt;", ">"),
+    ("&lt;", "<"),
+    ("&quot;", "\""),
+    ("&amp;", "&"),
+];
 
 /// `> > line`: no record begins so.
 fn unquoted(line: &str) -> &str {
@@ -69,16 +115,93 @@ fn unquoted(line: &str) -> &str {
     }
 }
 
-/// `12:line` or `12-line`, as `grep -n` has it.
+/// A prefix of each line of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prefix {
+    /// `12:` or `12-`, as `grep -n` has it.
+    Number,
+    /// `trace.txt:`, `trace.txt:12:`, as grep has them of a file.
+    File,
+    /// `# `, `| `, `// `: a comment, or a block of a page.
+    Mark,
+    /// `[   12.345678] `, `Nov 27 10:00:00 host prog[12]: `, `2026-11-27T10:00:00Z `: a time of a log.
+    Time,
+}
+
+impl Prefix {
+    const ALL: [Self; 4] = [Self::Time, Self::Number, Self::File, Self::Mark];
+
+    /// The prefix that each of the first lines has.
+    fn of(text: &[u8]) -> Option<Self> {
+        let are = |prefix: &Self| {
+            let mut lines = first_lines(text).take(LINES).map(unquoted).peekable();
+            lines.peek().is_some()
+                && lines.all(|line| line.is_empty() || prefix.behind(line).is_some())
+        };
+        Self::ALL.into_iter().find(are)
+    }
+
+    /// The line behind it.
+    fn behind(self, line: &str) -> Option<&str> {
+        match self {
+            Self::Number => without_number(line),
+            Self::File => without_file(line),
+            Self::Mark => without_mark(line),
+            Self::Time => without_time(line),
+        }
+    }
+}
+
 fn without_number(line: &str) -> Option<&str> {
     let text = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let is_number = text.len() < line.len();
-    is_number.then(|| text.strip_prefix([':', '-'])).flatten()
+    let is_date = line
+        .get(..10)
+        .is_some_and(|date| date.matches('-').count() == 2);
+    let rest = text.strip_prefix([':', '-'])?;
+    (is_number && !is_date).then_some(rest)
 }
 
-fn are_numbered(bytes: &[u8]) -> bool {
-    let mut lines = first_lines(bytes).take(LINES).peekable();
-    lines.peek().is_some() && lines.all(|line| without_number(unquoted(line)).is_some())
+/// A path with an extension: names of threads have none.
+fn without_file(line: &str) -> Option<&str> {
+    let (path, rest) = line.split_once(':')?;
+    let (_, extension) = path.rsplit_once('.')?;
+    let is_path = path.chars().all(|c| c.is_ascii_graphic())
+        && (1..=5).contains(&extension.len())
+        && extension.starts_with(|c: char| c.is_ascii_alphabetic());
+    is_path.then(|| without_number(rest).unwrap_or(rest))
+}
+
+fn without_mark(line: &str) -> Option<&str> {
+    let text = line.trim_start_matches(['#', '|', ';', '*', '/', '%']);
+    (text.len() < line.len() && text.starts_with([' ', '\n', '\r']) || text.is_empty())
+        .then(|| text.strip_prefix(' ').unwrap_or(text))
+}
+
+fn without_time(line: &str) -> Option<&str> {
+    let is_time = |text: &str| {
+        text.chars()
+            .all(|c| c.is_ascii_digit() || ":.,+-TZ ".contains(c))
+            && text.chars().any(|c| c.is_ascii_digit())
+            && text.contains(['.', ':'])
+    };
+    if let Some((time, rest)) = line
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "))
+    {
+        return is_time(time).then_some(rest);
+    }
+    let (of_syslog, rest) = line.split_at_checked("Nov 27 10:00:00 ".len())?;
+    let of_syslog = of_syslog.split_at_checked(3)?;
+    if of_syslog.0.chars().all(|c| c.is_ascii_alphabetic()) && is_time(of_syslog.1) {
+        let (_, rest) = rest.split_once(' ')?;
+        return rest.split_once(": ").map(|(_, rest)| rest);
+    }
+    let (date, rest) = line.split_once(['T', ' '])?;
+    let is_date =
+        date.len() == 10 && date.matches('-').count() == 2 && is_time(&format!("{date}:"));
+    let (time, rest) = rest.split_once(' ')?;
+    (is_date && is_time(time)).then_some(rest)
 }
 
 /// A fence of Markdown, the prompt of a shell with or without a command, or a mark for lines that were cut.
@@ -114,9 +237,8 @@ mod tests {
 
     fn text(pasted: &str) -> (String, u64) {
         assert!(is_wrapped(pasted.as_bytes()), "{pasted}");
-        let unwrapped = unwrap(pasted.as_bytes());
-        let text = String::from_utf8(unwrapped.text).unwrap();
-        (text, unwrapped.left_out)
+        let (text, left_out) = unwrap(pasted.into());
+        (String::from_utf8(text).unwrap(), left_out.lines)
     }
 
     #[test]
@@ -133,6 +255,20 @@ mod tests {
             ("\u{feff}a\n", "a\n", 0),
             ("a\u{a0}b\n", "a b\n", 0),
             ("> 1:a\n> 2:b", "a\nb", 0),
+            ("trace.txt:12:a\ntrace.txt:13-b\n", "a\nb\n", 0),
+            ("# a\n#\n# b\n", "a\n\nb\n", 0),
+            ("[   12.345678] a\n[   12.345679]  b\n", "a\n b\n", 0),
+            (
+                "Nov 27 10:00:00 h x[1]: a\nNov  7 10:00:00 h kernel: b\n",
+                "a\nb\n",
+                0,
+            ),
+            (
+                "2026-11-27T10:00:00.5Z a\n2026-11-27T10:00:01Z b\n",
+                "a\nb\n",
+                0,
+            ),
+            ("a &lt;idle&gt; &amp;gt;\n", "a <idle> &gt;\n", 0),
         ] {
             assert_eq!(text(pasted), (expected.to_owned(), left_out), "{pasted:?}");
         }
@@ -141,6 +277,12 @@ mod tests {
     #[test]
     fn records_are_left_as_they_are() {
         for line in [
+            "  12.3 us | f();\n",
+            "1.5: kvm_exit: reason HLT\n",
+            "CPU 0/KVM-1 [001] 5.25: kvm_exit: reason HLT\n",
+            "[001] 5.25: kvm_exit: reason HLT\n",
+            "kvm/exits:12\n",
+            "2026-11-26 00:41:41,5,7\n",
             "# tracer: function_graph\n 0)   1.000 us |  f();\n",
             " 0)   ==========> |\n",
             "qemu@[a]-12 [001] 5.25: kvm_exit: reason 1 # 2 $ 3\n",

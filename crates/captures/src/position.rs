@@ -66,7 +66,7 @@ impl ReadError {
 }
 
 /// The beginning of a text, without control characters: files are foreign, terminals obey.
-fn excerpt(text: &str) -> String {
+pub(crate) fn excerpt(text: &str) -> String {
     const CHARACTERS: usize = 60;
     let mut excerpt: String = text.chars().take(CHARACTERS).map(shown).collect();
     if text.chars().nth(CHARACTERS).is_some() {

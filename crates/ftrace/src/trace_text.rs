@@ -50,5 +50,6 @@ pub(crate) fn lost(line: &str) -> Option<Lost> {
 pub fn is_capture(head: &[u8]) -> bool {
     let mut reader = Reader::new(head);
     let has_event = matches!(reader.next_item(), Ok(Some(_)));
-    has_event || reader.tally().unknown_events() > 0
+    let tally = reader.tally();
+    has_event || tally.unknown_events() > 0 || tally.unreadable > 0
 }

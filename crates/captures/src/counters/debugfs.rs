@@ -9,7 +9,7 @@ use super::kind::kind_of;
 use super::recorder::Recorder;
 use super::{Counter, Form, Scope};
 use crate::lines::{Line, first_lines, lines};
-use crate::position::{ReadError, Stop};
+use crate::position::Stop;
 
 pub(crate) const FORM: Form = Form {
     is,
@@ -54,7 +54,8 @@ fn one(line: &Line<'_>, recorder: &mut Recorder) -> Result<(), Stop> {
         return Ok(());
     }
     let Some((path, content)) = split(line.text) else {
-        return Err(ReadError::expected(line.place, "line", "PATH:NUMBER", line.text).into());
+        recorder.leave_out(line);
+        return Ok(());
     };
     let name = base_name(path);
     match content.trim().parse() {
@@ -76,7 +77,8 @@ fn refused(line: &str) -> Option<&str> {
 fn split(line: &str) -> Option<(&str, &str)> {
     let (path, content) = line.trim().split_once(':')?;
     let sound = |c: char| c.is_ascii_graphic();
-    (!path.is_empty() && path.chars().all(sound)).then_some((path, content))
+    let named = path.contains(|c: char| c.is_ascii_alphabetic());
+    (named && path.chars().all(sound)).then_some((path, content))
 }
 
 fn base_name(path: &str) -> &str {
@@ -111,7 +113,7 @@ fn is_number(text: &str) -> bool {
 mod tests {
     use super::*;
     use crate::counters::Growth;
-    use crate::position::{Position, Truncated};
+    use crate::position::{Position, ReadError, Truncated};
 
     const DUMP: &str = "\
 /sys/kernel/debug/kvm/exits:12
@@ -173,10 +175,9 @@ grep: /sys/kernel/debug/kvm/12-9: Is a directory
 
     #[test]
     fn other_texts_are_refused() {
-        assert_eq!(
-            read(b"exits:1\nhello\n").unwrap_err().to_string(),
-            "line 2: line: expected PATH:NUMBER, found `hello`"
-        );
+        let odd = read(b"exits:1\nhello\n12:30\n").unwrap();
+        assert_eq!(odd.left_out.first.as_deref(), Some("line 2: `hello`"));
+        assert_eq!((odd.len(), odd.left_out.lines), (1, 2));
         assert!(read(b"").is_err() && read(b"a:b\n").is_err());
         for text in ["", "12:30", "key: value", "a b:7", "/proc/sys/a:1"] {
             assert!(!is(text.as_bytes()), "{text}");

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Counter, Kind, Scope};
+use crate::paste::LeftOut;
 use crate::position::Truncated;
 
 /// Growth of all counters of a file.
@@ -13,6 +14,8 @@ pub(crate) struct Growth {
     pub(crate) counters: BTreeMap<Scope, BTreeMap<Arc<str>, Delta>>,
     /// Entries that are no counters, or could not be read when they were recorded.
     pub(crate) passed_over: BTreeSet<String>,
+    /// Lines that are none of the form.
+    pub(crate) left_out: LeftOut,
     /// End of the file, if the reader stopped before it.
     pub(crate) truncated: Option<Truncated>,
 }

@@ -7,6 +7,7 @@ use pagetoll_units::budget::{Budget, first_tree_node, in_tree};
 
 use super::kind::kind_of;
 use super::{Counter, Delta, Growth, Scope};
+use crate::lines::Line;
 use crate::position::{Position, ReadError, Stop, Truncated, marker};
 
 /// Names that are passed over and kept.
@@ -90,6 +91,11 @@ impl Recorder {
         if self.growth.passed_over.len() < MAX_PASSED_OVER {
             self.growth.passed_over.insert(entry.to_owned());
         }
+    }
+
+    /// Leaves out a line that is no record of the form.
+    pub(super) fn leave_out(&mut self, line: &Line<'_>) {
+        self.growth.left_out.add(line.place, line.text);
     }
 
     /// The growth. A file without a counter is none of its format, unless it begins as one (`is`) and is cut.

@@ -23,6 +23,7 @@ pub(crate) fn observe(source: &mut Source<'_>, form: &Form) -> Result<Observatio
         capture: Capture {
             truncated: growth.truncated.as_ref().map(ToString::to_string),
             unknown,
+            left_out: growth.left_out,
             ..source.capture()
         },
         parties: parties.collect(),

@@ -11,16 +11,7 @@ pub(crate) fn observe_perf_kvm(source: &mut Source<'_>) -> Result<Observation, C
         capture: Capture {
             lost: total(found.reports.iter().filter_map(|report| report.lost)),
             truncated: found.truncated.as_ref().map(ToString::to_string),
-            unknown: found
-                .first_other
-                .map(|place| {
-                    (
-                        format!("({place} and others that are no row)"),
-                        found.other_lines,
-                    )
-                })
-                .into_iter()
-                .collect(),
+            left_out: found.left_out,
             ..source.capture()
         },
         parties: found.reports.iter().map(exits).collect(),

@@ -12,6 +12,7 @@ use pagetoll_units::Nanos;
 use pagetoll_units::budget::{Budget, in_vector};
 
 use crate::lines::{Line, first_lines, lines};
+use crate::paste::LeftOut;
 use crate::position::{Position, ReadError, Stop, Truncated, marker};
 use column::Heading;
 pub(crate) use row::Reason;
@@ -47,19 +48,18 @@ pub(crate) struct ExitReport {
 pub(crate) struct ExitReports {
     /// In the order of the file.
     pub(crate) reports: Vec<ExitReport>,
-    /// Lines of tables that are no row, such as messages of perf.
-    pub(crate) other_lines: u64,
-    /// The first of them.
-    pub(crate) first_other: Option<Position>,
+    /// Lines that are none of a table, such as messages of perf.
+    pub(crate) left_out: LeftOut,
     /// End of the file, if the reader stopped before it.
     pub(crate) truncated: Option<Truncated>,
 }
 
-/// Recognises a file that begins as such a report; messages of perf may stand before it.
+/// Recognises a file that begins as such a report.
 pub(crate) fn is(bytes: &[u8]) -> bool {
-    first_lines(bytes)
-        .take(16)
-        .any(|line| line.contains(ANALYZE) || Heading::read(line).is_some())
+    let mut lines = first_lines(bytes);
+    lines
+        .next()
+        .is_some_and(|line| line.contains(ANALYZE) || Heading::read(line).is_some())
 }
 
 /// Reads the tables of a file.
@@ -71,16 +71,13 @@ pub(crate) fn read(bytes: &[u8]) -> Result<ExitReports, ReadError> {
         reports: Vec::new(),
         of: String::new(),
         heading: None,
-        other_lines: 0,
-        first_other: None,
+        left_out: LeftOut::default(),
+        held: None,
         budget: Budget::new(bytes.len()),
     };
     let truncated = marker(reader.record(bytes))?;
     let Reader {
-        reports,
-        other_lines,
-        first_other,
-        ..
+        reports, left_out, ..
     } = reader;
     if reports.is_empty() && !(is(bytes) && truncated.is_some()) {
         return Err(ReadError::new(
@@ -91,8 +88,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<ExitReports, ReadError> {
     }
     Ok(ExitReports {
         reports,
-        other_lines,
-        first_other,
+        left_out,
         truncated,
     })
 }
@@ -103,18 +99,47 @@ struct Reader {
     of: String,
     /// Heading of the table that is open.
     heading: Option<Heading>,
-    other_lines: u64,
-    first_other: Option<Position>,
+    left_out: LeftOut,
+    /// A line that may be the beginning of a row or of a heading that a mailer wrapped.
+    held: Option<(Position, String)>,
     budget: Budget,
 }
 
 impl Reader {
     fn record(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        lines(bytes).try_for_each(|line| self.line(&line?))
+        let ended = lines(bytes).try_for_each(|line| self.line(&line?));
+        self.leave_out_held();
+        ended
+    }
+
+    fn leave_out_held(&mut self) {
+        if let Some((place, text)) = self.held.take() {
+            self.left_out.add(place, &text);
+        }
+    }
+
+    /// Takes in a line, or joins it to the one before, if they are a row or a heading together.
+    fn line(&mut self, line: &Line<'_>) -> Result<(), Stop> {
+        let Some((place, text)) = self.held.take() else {
+            return self.whole_line(line);
+        };
+        let joined = format!("{text} {}", line.text.trim());
+        if !self.is_whole(line.text) && self.is_whole(&joined) {
+            let text = &joined;
+            return self.whole_line(&Line { place, text });
+        }
+        self.left_out.add(place, &text);
+        self.whole_line(line)
+    }
+
+    /// True if a line is a row or a heading by itself.
+    fn is_whole(&self, text: &str) -> bool {
+        let heading = self.heading.as_ref();
+        heading.is_some_and(|heading| heading.is_row(text)) || Heading::read(text).is_some()
     }
 
     /// Takes in a line. Text outside of a table, such as messages of perf, is passed over.
-    fn line(&mut self, line: &Line<'_>) -> Result<(), Stop> {
+    fn whole_line(&mut self, line: &Line<'_>) -> Result<(), Stop> {
         let text = line.text.trim();
         if let Some((_, of)) = text.split_once(ANALYZE) {
             self.of = of.trim_end_matches(':').to_owned();
@@ -149,11 +174,14 @@ impl Reader {
 
     fn reason(&mut self, line: &Line<'_>) -> Result<(), Stop> {
         let (Some(heading), Some(report)) = (&self.heading, self.reports.last_mut()) else {
+            self.held = Some((line.place, line.text.trim().to_owned()));
             return Ok(());
         };
+        if row::is_deviation(line.text) {
+            return Ok(());
+        }
         if !heading.is_row(line.text) {
-            self.other_lines += 1;
-            self.first_other.get_or_insert(line.place);
+            self.held = Some((line.place, line.text.trim().to_owned()));
             return Ok(());
         }
         let reason = Reason::read(line, heading)?;
@@ -291,8 +319,33 @@ Lost events: 7
         let read = read(text.as_bytes()).unwrap();
         assert_eq!(read.reports[0].reasons.len(), 2);
         assert_eq!(
-            (read.other_lines, read.first_other),
-            (1, Some(Position::Line(8)))
+            (read.left_out.lines, read.left_out.first.as_deref()),
+            (1, Some("line 8: `perf: 3 events were late, they said`"))
+        );
+    }
+
+    #[test]
+    fn rows_and_headings_that_a_mailer_wrapped_are_joined() {
+        let wrapped = REPORT
+            .replace("    Min Time", "\nMin Time")
+            .replace("     15.98%", "\n15.98%")
+            .replace("( +-  17.04% )", "\n( +-  17.04% )");
+        let (whole, wrapped) = (
+            read(REPORT.as_bytes()).unwrap(),
+            read(wrapped.as_bytes()).unwrap(),
+        );
+        assert_eq!(wrapped.left_out, LeftOut::default());
+        let without_error = |report: &ExitReport| {
+            let reasons = report.reasons.iter().cloned();
+            let reasons = reasons.map(|reason| Reason {
+                error: None,
+                ..reason
+            });
+            reasons.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            without_error(&wrapped.reports[0]),
+            without_error(&whole.reports[0])
         );
     }
 

@@ -7,7 +7,7 @@ use crate::observe;
 
 fn read(bytes: &[u8]) -> Observation {
     let mut observation = observe("f", std::io::Cursor::new(bytes), &Symbols::default()).unwrap();
-    observation.capture.format = "";
+    observation.capture.format = "".into();
     observation
 }
 

@@ -56,12 +56,13 @@ impl Heading {
         })
     }
 
-    /// Tells a row, at least half of whose columns have a digit, from a message or prose.
+    /// Tells a whole row, at least half of whose columns have a digit, from a message, prose, or a part of a row.
     pub(super) fn is_row(&self, line: &str) -> bool {
         let figures = line.split("( +-").next().unwrap_or_default();
         let words = figures.split_whitespace().rev().take(self.len());
         let has_digit = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
         words.filter(has_digit).count() * 2 >= self.len()
+            && figures.split_whitespace().count() > self.len()
     }
 
     /// The columns that stand between the name and the mean, and the mean.

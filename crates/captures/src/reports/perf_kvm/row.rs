@@ -97,6 +97,14 @@ impl Reason {
     }
 }
 
+/// True of the end of a row that a mailer wrapped: `( +-  17.04% )`, `17.04% )`.
+pub(super) fn is_deviation(text: &str) -> bool {
+    let text = text.trim();
+    let end = text.strip_prefix("( +-").unwrap_or(text);
+    let share = end.strip_suffix(')').map(str::trim);
+    share.is_some_and(|share| percent(share).is_some() || share == "-nan%")
+}
+
 /// A line without the `( +-  17.04% )` at its end, and this.
 fn deviation(text: &str) -> (&str, Option<u32>) {
     let Some((before, rest)) = text.rsplit_once("( +-") else {

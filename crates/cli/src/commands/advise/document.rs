@@ -8,7 +8,7 @@ use pagetoll_render::document::{Document, Fact, Section};
 
 /// Advice on a capture.
 pub(super) fn of_capture(capture: &Capture, advice: &[Advice<'_>]) -> Document {
-    let mut facts = vec![Fact::new("format", capture.format)];
+    let mut facts = vec![Fact::new("format", capture.format.as_ref())];
     let kernel = capture.kernel.iter();
     facts.extend(kernel.map(|release| Fact::new("kernel", format!("Linux {release}"))));
     facts.extend(advice.is_empty().then(nothing));

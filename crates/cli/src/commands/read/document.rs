@@ -58,7 +58,7 @@ fn facts(capture: &Capture) -> Vec<Fact> {
         lost => format!("{lost}: every count is too low"),
     };
     let mut facts = vec![
-        Fact::new("format", capture.format),
+        Fact::new("format", capture.format.as_ref()),
         Fact::new(
             "evidence",
             "observed: counted in what was recorded elsewhere",
@@ -75,10 +75,15 @@ fn facts(capture: &Capture) -> Vec<Fact> {
     );
     let unknown = capture.unknown.iter();
     facts.extend(unknown.map(|(event, count)| Fact::new("unknown", format!("{event}: {count}"))));
-    if capture.left_out > 0 {
-        let lines = format!("{} lines of a terminal or a page", capture.left_out);
-        facts.push(Fact::new("left out", lines));
-    }
+    let left_out = capture
+        .left_out
+        .first
+        .iter()
+        .map(|first| match capture.left_out.lines {
+            1 => first.clone(),
+            lines => format!("{lines} lines that are of no capture, the first {first}"),
+        });
+    facts.extend(left_out.map(|lines| Fact::new("left out", lines)));
     let unreadable = capture.first_unreadable.iter();
     facts.extend(unreadable.map(|first| Fact::new("lacks a field", first.as_str())));
     facts

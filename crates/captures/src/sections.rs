@@ -1,0 +1,223 @@
+//! Sections of a text that was pasted: each is what one tool printed, and begins with a line by which its format is known.
+//!
+//! Sections are looked for in the first 64 KiB, which is more than a mail or a comment has. Lines before the first are prose.
+
+use pagetoll_xentrace::symbols::Symbols;
+
+use crate::format::{CaptureError, Format, Source, recognise};
+use crate::observation::{Observation, Party};
+use crate::paste::{self, LeftOut};
+use crate::position::Position;
+
+/// Sections that are read of one text.
+const MOST: usize = 16;
+
+/// A part of a text.
+struct Section<'a> {
+    format: &'static Format,
+    /// Lines of the text before it.
+    lines_before: usize,
+    text: &'a [u8],
+}
+
+/// Reads a text without what a mailer, a page or a terminal has put around it.
+pub(crate) fn observe(
+    file: &str,
+    text: Vec<u8>,
+    symbols: &Symbols,
+) -> Result<Observation, CaptureError> {
+    let (text, mut left_out) = paste::unwrap(text);
+    let sections = sections(&text, &mut left_out);
+    if sections.is_empty() {
+        return Err(refusal(&text));
+    }
+    let several = sections.len() > 1;
+    let mut whole: Option<Observation> = None;
+    let mut failures = Vec::new();
+    for section in sections {
+        match section.observe(file, symbols) {
+            Err(error) => failures.push((section.line(), section.format.name, error)),
+            Ok(mut found) => {
+                if several {
+                    let line = section.line();
+                    found
+                        .parties
+                        .iter_mut()
+                        .for_each(|party| located(party, line));
+                }
+                match &mut whole {
+                    Some(whole) => whole.add(found),
+                    None => whole = Some(found),
+                }
+            }
+        }
+    }
+    let Some(mut whole) = whole else {
+        let first = failures.into_iter().next();
+        return Err(first.map_or(CaptureError::Unknown, |(_, _, error)| error));
+    };
+    let failures = failures.into_iter();
+    let failures =
+        failures.map(|(line, name, error)| (format!("{name} from line {line}: {error}"), 1));
+    whole.capture.unknown.extend(failures);
+    left_out.extend(std::mem::take(&mut whole.capture.left_out));
+    whole.capture.left_out = left_out;
+    Ok(whole)
+}
+
+/// Where two sections are of one kind, their parties have the same names.
+fn located(party: &mut Party, line: usize) {
+    party.name = format!("{}, from line {line}", party.name);
+}
+
+/// The reason that a text without a section is none that is read.
+fn refusal(text: &[u8]) -> CaptureError {
+    let head = usize::try_from(Source::HEAD).unwrap_or(usize::MAX);
+    let head = &text[..text.len().min(head)];
+    recognise(head).err().unwrap_or(CaptureError::Unknown)
+}
+
+/// The sections of a text. Lines before the first are left out, but for comments above a trace, which tell of it.
+fn sections<'a>(text: &'a [u8], left_out: &mut LeftOut) -> Vec<Section<'a>> {
+    let head = usize::try_from(Source::HEAD).unwrap_or(usize::MAX);
+    let mut starts: Vec<(usize, usize, &'static Format)> = Vec::new();
+    let mut comments = None;
+    let mut at = 0;
+    for (lines_before, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        if at >= head || starts.len() == MOST {
+            break;
+        }
+        let to = text.len().min(at.saturating_add(head));
+        let begun = starts.last().map(|start| start.2);
+        if is_of_any_trace(line) {
+            comments = comments.or(Some((at, lines_before)));
+        } else if line.trim_ascii().is_empty() {
+        } else if let Some(format) = Format::beginning(&text[at..to]) {
+            if begun.is_none_or(|begun| !begun.continues(format)) {
+                let (at, lines_before) = comments.unwrap_or((at, lines_before));
+                starts.push((at, lines_before, format));
+            }
+            comments = None;
+        } else {
+            comments = None;
+            if begun.is_none() {
+                left_out.add(
+                    Position::Line(lines_before + 1),
+                    &String::from_utf8_lossy(line),
+                );
+            }
+        }
+        at += line.len();
+    }
+    let ends = starts.iter().skip(1).map(|start| start.0);
+    let ends: Vec<_> = ends.chain([text.len()]).collect();
+    let section = |(&(at, lines_before, format), end): (&(usize, usize, _), usize)| Section {
+        format,
+        lines_before,
+        text: &text[at..end],
+    };
+    starts.iter().zip(ends).map(section).collect()
+}
+
+/// A comment, or records that a CPU lost: either may begin any trace.
+fn is_of_any_trace(line: &[u8]) -> bool {
+    line.starts_with(b"#") || line.starts_with(b"CPU:")
+}
+
+impl Section<'_> {
+    /// The number of its first line, from 1.
+    const fn line(&self) -> usize {
+        self.lines_before + 1
+    }
+
+    /// Reads it, with its lines numbered as those of the whole.
+    fn observe(&self, file: &str, symbols: &Symbols) -> Result<Observation, CaptureError> {
+        if self.lines_before == 0 {
+            return self.format.observe(file, self.text, symbols);
+        }
+        let mut text = vec![b'\n'; self.lines_before];
+        text.extend(self.text);
+        self.format.observe(file, &text, symbols)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "Analyze events for all VMs, all VCPUs:\n\n VM-EXIT Samples Samples% Time% Min Time Max Time Avg time\n HLT 10 100.00% 100.00% 1.00us 3.00us 2.00us ( +- 1.00% )\n\nTotal Samples:10, Total events handled time:20.00us.\n";
+    const TRACE: &str = "vmm-4711 [001] 5.000001: kvm_exit: reason HLT rip 0x1 info 0 0\nvmm-4711 [001] 5.000004: kvm_entry: vcpu 0\n";
+    const COUNTERS: &str = "/sys/kernel/debug/kvm/12-9/exits:11\n";
+
+    fn observed(text: &str) -> Result<Observation, CaptureError> {
+        observe("mail", text.into(), &Symbols::default())
+    }
+
+    fn parties(observation: &Observation) -> Vec<(&str, u64)> {
+        let parties = observation.parties.iter();
+        let counts = parties.map(|party| (&*party.name, party.items[0].count));
+        counts.collect()
+    }
+
+    #[test]
+    fn a_form_is_found_below_prose_and_the_prose_is_counted() {
+        for form in [TABLE, TRACE, COUNTERS] {
+            let alone = observed(form).unwrap();
+            assert!(alone.capture.left_out.is_none());
+            let below = observed(&format!("On 6.1 I see:\n\n{form}")).unwrap();
+            assert_eq!(below.parties, alone.parties);
+            assert_eq!(
+                below.capture.left_out,
+                LeftOut {
+                    lines: 1,
+                    first: Some("line 1: `On 6.1 I see:`".to_owned())
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn all_forms_of_a_text_are_read() {
+        let text = format!(
+            "> before:\n> {}\nand\n{COUNTERS}{TRACE}",
+            TABLE.replace('\n', "\n> ")
+        );
+        let all = observed(&text).unwrap();
+        assert_eq!(
+            all.capture.format,
+            "perf kvm stat report, debugfs of KVM, tracepoints as text"
+        );
+        assert_eq!(
+            parties(&all),
+            [
+                ("all VMs, all VCPUs, VM-EXIT, from line 2", 10),
+                ("VM 12-9, from line 10", 11),
+                ("vmm 4711, from line 11", 1),
+            ]
+        );
+        assert_eq!(all.capture.left_out.lines, 2);
+    }
+
+    #[test]
+    fn an_error_names_the_line_of_the_whole_text() {
+        let text = format!("hello\n{}", TABLE.replace(" 10 ", " 1x "));
+        let error = observed(&text).unwrap_err().to_string();
+        assert!(error.starts_with("line 5: Samples:"), "{error}");
+        let both = observed(&format!("{text}{COUNTERS}")).unwrap();
+        assert_eq!(parties(&both), [("VM 12-9, from line 8", 11)]);
+        let failures: Vec<_> = both.capture.unknown.keys().collect();
+        assert!(
+            failures[0].contains("from line 2: line 5: Samples"),
+            "{failures:?}"
+        );
+    }
+
+    #[test]
+    fn a_text_without_a_form_is_refused() {
+        assert!(matches!(
+            observed("hello\nworld\n"),
+            Err(CaptureError::Unknown)
+        ));
+        assert!(matches!(observed("\n"), Err(CaptureError::Lookalike(_))));
+    }
+}
