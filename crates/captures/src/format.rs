@@ -64,7 +64,7 @@ pub static FORMATS: [Format; 11] = [
     },
     Format {
         name: "perf kvm stat report",
-        layout: Layout::Table,
+        layout: Layout::Report,
         is: perf_kvm::is,
         observe: reports::observe_perf_kvm,
     },
@@ -108,6 +108,8 @@ enum Layout {
     Binary,
     /// Text that begins with a line by which it is known.
     Table,
+    /// The same, below a line that may say what it is of.
+    Report,
     /// Lines of which each is known by itself.
     Trace,
 }
@@ -119,10 +121,15 @@ impl Format {
         let line = lines.next().unwrap_or_default();
         let begins = |format: &&Self| match format.layout {
             Layout::Binary => false,
-            Layout::Table => (format.is)(text),
+            Layout::Table | Layout::Report => (format.is)(text),
             Layout::Trace => (format.is)(line),
         };
         FORMATS.iter().find(begins)
+    }
+
+    /// True if the line above it may say what it is of.
+    pub(crate) fn has_title(&self) -> bool {
+        self.layout == Layout::Report
     }
 
     /// True if the lines of both may follow each other in one trace.

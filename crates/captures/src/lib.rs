@@ -29,6 +29,6 @@ pub use dump::{DumpError, dump};
 pub use format::{CaptureError, FORMATS, Format, observe, observe_stream};
 pub use lookalike::Lookalike;
 pub use observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume, total};
-pub use paste::LeftOut;
+pub use paste::{LeftOut, NumberedLine};
 pub use position::{Position, ReadError, Truncated};
 pub use recording::{Recorder, Recording};

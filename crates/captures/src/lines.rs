@@ -9,6 +9,16 @@ pub(crate) struct Line<'a> {
     pub(crate) text: &'a str,
 }
 
+impl<'a> Line<'a> {
+    /// A line by its number, from 1.
+    pub(crate) const fn of(number: usize, text: &'a str) -> Self {
+        Self {
+            place: Position::Line(number),
+            text,
+        }
+    }
+}
+
 /// The lines of a file. A last one without a line feed is not among them: [`Truncated::Ended`].
 pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, Stop>> {
     (1..)

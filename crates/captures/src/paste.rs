@@ -3,10 +3,11 @@
 //! Lines keep their numbers: what is left out leaves an empty one.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::Serialize;
 
-use crate::lines::first_lines;
+use crate::lines::{Line, first_lines};
 use crate::position::{Position, excerpt};
 
 /// Lines by which a form is known, and of which each has to be numbered where any is.
@@ -17,9 +18,22 @@ const LINES: usize = 64;
 pub struct LeftOut {
     /// Number of lines.
     pub lines: u64,
-    /// The first of them, with its number.
+    /// The first of them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub first: Option<String>,
+    pub first: Option<NumberedLine>,
+}
+
+/// The beginning of a line, and its number, from 1.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct NumberedLine {
+    line: usize,
+    text: String,
+}
+
+impl fmt::Display for NumberedLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: `{}`", self.line, self.text)
+    }
 }
 
 impl LeftOut {
@@ -30,16 +44,23 @@ impl LeftOut {
     }
 
     /// Counts a line.
-    pub(crate) fn add(&mut self, place: Position, line: &str) {
+    pub(crate) fn add(&mut self, line: &Line<'_>) {
+        let Position::Line(number) = line.place else {
+            return;
+        };
         self.lines += 1;
-        self.first
-            .get_or_insert_with(|| format!("{place}: `{}`", excerpt(line.trim())));
+        if self.first.as_ref().is_none_or(|first| number < first.line) {
+            self.first = Some(NumberedLine {
+                line: number,
+                text: excerpt(line.text.trim()),
+            });
+        }
     }
 
-    /// Adds the lines that are left out later.
-    pub(crate) fn extend(&mut self, later: Self) {
-        self.lines = self.lines.saturating_add(later.lines);
-        self.first = self.first.take().or(later.first);
+    /// Adds other lines of the same text.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.lines = self.lines.saturating_add(other.lines);
+        self.first = self.first.take().into_iter().chain(other.first).min();
     }
 }
 
@@ -47,34 +68,32 @@ impl LeftOut {
 pub(crate) fn is_wrapped(head: &[u8]) -> bool {
     let mut lines = first_lines(head).take(LINES);
     head.starts_with(BYTE_ORDER_MARK)
-        || Prefix::of(head).is_some()
+        || !Prefix::all_of(head).is_empty()
         || lines.any(|line| {
-            line.starts_with('>')
-                || is_left_out(line)
-                || ENTITIES.iter().any(|(entity, _)| line.contains(entity))
+            is_left_out(line) || ENTITIES.iter().any(|(entity, _)| line.contains(entity))
         })
 }
 
-/// Takes off, of each line, what is in front of all of them, and leaves out prompts and fences.
+/// Takes off, of each line, what is in front of it, and leaves out prompts and fences.
 pub(crate) fn unwrap(text: Vec<u8>) -> (Vec<u8>, LeftOut) {
     let mut left_out = LeftOut::default();
     if !is_wrapped(&text) {
         return (text, left_out);
     }
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
-    let prefix = Prefix::of(text);
+    let prefixes = Prefix::all_of(text);
     let mut unwrapped = Vec::with_capacity(text.len());
     for (number, bytes) in (1..).zip(text.split_inclusive(|&byte| byte == b'\n')) {
         let line = String::from_utf8_lossy(bytes);
-        let line = unquoted(&line);
-        let line = prefix
-            .and_then(|prefix| prefix.behind(line))
-            .unwrap_or(line);
+        let line = decoded(&line);
+        let line = prefixes
+            .iter()
+            .fold(&*line, |line, prefix| prefix.behind(line).unwrap_or(line));
         if is_left_out(line) {
-            left_out.add(Position::Line(number), line);
+            left_out.add(&Line::of(number, line));
             unwrapped.push(b'\n');
         } else {
-            unwrapped.extend(decoded(line).as_bytes());
+            unwrapped.extend(line.as_bytes());
         }
     }
     (unwrapped, left_out)
@@ -102,22 +121,11 @@ const ENTITIES: [(&str, &str); 6] = [
     ("&amp;", "&"),
 ];
 
-/// `> > line`: no record begins so.
-fn unquoted(line: &str) -> &str {
-    let text = line.trim_start_matches('>');
-    if text.len() == line.len() {
-        return line;
-    }
-    let text = text.strip_prefix(' ').unwrap_or(text);
-    match text.starts_with('>') {
-        true => unquoted(text),
-        false => text,
-    }
-}
-
-/// A prefix of each line of a text.
+/// A prefix of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prefix {
+    /// `> > `: no record begins so.
+    Quote,
     /// `12:` or `12-`, as `grep -n` has it.
     Number,
     /// `trace.txt:`, `trace.txt:12:`, as grep has them of a file.
@@ -129,27 +137,61 @@ enum Prefix {
 }
 
 impl Prefix {
-    const ALL: [Self; 4] = [Self::Time, Self::Number, Self::File, Self::Mark];
+    const OF_EACH_LINE: [Self; 4] = [Self::Time, Self::Number, Self::File, Self::Mark];
+    /// Prefixes that a line has at most, one in front of the other.
+    const MOST: usize = 4;
 
-    /// The prefix that each of the first lines has.
-    fn of(text: &[u8]) -> Option<Self> {
-        let are = |prefix: &Self| {
-            let mut lines = first_lines(text).take(LINES).map(unquoted).peekable();
-            lines.peek().is_some()
-                && lines.all(|line| line.is_empty() || prefix.behind(line).is_some())
-        };
-        Self::ALL.into_iter().find(are)
+    /// The prefixes of a text by its first lines, the outermost first.
+    fn all_of(text: &[u8]) -> Vec<Self> {
+        let lines = text
+            .split(|&byte| byte == b'\n')
+            .map_while(|line| str::from_utf8(line).ok());
+        let lines = lines.filter(|line| !line.trim().is_empty()).take(LINES);
+        let mut lines: Vec<_> = lines.map(decoded).collect();
+        let mut prefixes = Vec::new();
+        while let Some(prefix) = Self::of(&lines)
+            && prefixes.len() < Self::MOST
+        {
+            for line in &mut lines {
+                *line = prefix.behind(line).unwrap_or(line).to_owned().into();
+            }
+            prefixes.push(prefix);
+        }
+        prefixes
+    }
+
+    /// The prefix that one of the lines has, of a quotation, or all of them.
+    fn of(lines: &[Cow<'_, str>]) -> Option<Self> {
+        if lines.iter().any(|line| Self::Quote.behind(line).is_some()) {
+            return Some(Self::Quote);
+        }
+        let has =
+            |prefix: &Self, line: &str| line.trim().is_empty() || prefix.behind(line).is_some();
+        let are = |prefix: &Self| lines.iter().all(|line| has(prefix, line));
+        let mut written = lines.iter().filter(|line| !line.trim().is_empty());
+        written.next()?;
+        Self::OF_EACH_LINE.into_iter().find(are)
     }
 
     /// The line behind it.
     fn behind(self, line: &str) -> Option<&str> {
         match self {
+            Self::Quote => without_quote(line),
             Self::Number => without_number(line),
             Self::File => without_file(line),
             Self::Mark => without_mark(line),
             Self::Time => without_time(line),
         }
     }
+}
+
+fn without_quote(line: &str) -> Option<&str> {
+    let text = line.trim_start_matches('>');
+    if text.len() == line.len() {
+        return None;
+    }
+    let text = text.strip_prefix(' ').unwrap_or(text);
+    without_quote(text).or(Some(text))
 }
 
 fn without_number(line: &str) -> Option<&str> {
@@ -185,22 +227,22 @@ fn without_time(line: &str) -> Option<&str> {
             && text.chars().any(|c| c.is_ascii_digit())
             && text.contains(['.', ':'])
     };
-    if let Some((time, rest)) = line
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once("] "))
-    {
+    if let Some((time, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        let rest = rest.strip_prefix(' ').unwrap_or(rest);
         return is_time(time).then_some(rest);
     }
     let (of_syslog, rest) = line.split_at_checked("Nov 27 10:00:00 ".len())?;
     let of_syslog = of_syslog.split_at_checked(3)?;
     if of_syslog.0.chars().all(|c| c.is_ascii_alphabetic()) && is_time(of_syslog.1) {
         let (_, rest) = rest.split_once(' ')?;
-        return rest.split_once(": ").map(|(_, rest)| rest);
+        let at_end = rest.trim_end().ends_with(':').then_some("");
+        return rest.split_once(": ").map(|(_, rest)| rest).or(at_end);
     }
     let (date, rest) = line.split_once(['T', ' '])?;
     let is_date =
         date.len() == 10 && date.matches('-').count() == 2 && is_time(&format!("{date}:"));
-    let (time, rest) = rest.split_once(' ')?;
+    let at_end = (!rest.contains(',')).then_some((rest.trim_end(), ""));
+    let (time, rest) = rest.split_once(' ').or(at_end)?;
     (is_date && is_time(time)).then_some(rest)
 }
 

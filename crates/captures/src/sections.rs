@@ -5,9 +5,9 @@
 use pagetoll_xentrace::symbols::Symbols;
 
 use crate::format::{CaptureError, Format, Source, recognise};
+use crate::lines::Line;
 use crate::observation::{Observation, Party};
 use crate::paste::{self, LeftOut};
-use crate::position::Position;
 
 /// Sections that are read of one text.
 const MOST: usize = 16;
@@ -80,43 +80,100 @@ fn refusal(text: &[u8]) -> CaptureError {
 /// The sections of a text. Lines before the first are left out, but for comments above a trace, which tell of it.
 fn sections<'a>(text: &'a [u8], left_out: &mut LeftOut) -> Vec<Section<'a>> {
     let head = usize::try_from(Source::HEAD).unwrap_or(usize::MAX);
-    let mut starts: Vec<(usize, usize, &'static Format)> = Vec::new();
-    let mut comments = None;
-    let mut at = 0;
-    for (lines_before, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
-        if at >= head || starts.len() == MOST {
+    let mut search = Search::new(left_out);
+    let mut place = Place::default();
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        if place.at >= head || search.starts.len() == MOST {
             break;
         }
-        let to = text.len().min(at.saturating_add(head));
-        let begun = starts.last().map(|start| start.2);
+        let to = text.len().min(place.at.saturating_add(head));
         if is_of_any_trace(line) {
-            comments = comments.or(Some((at, lines_before)));
-        } else if line.trim_ascii().is_empty() {
-        } else if let Some(format) = Format::beginning(&text[at..to]) {
-            if begun.is_none_or(|begun| !begun.continues(format)) {
-                let (at, lines_before) = comments.unwrap_or((at, lines_before));
-                starts.push((at, lines_before, format));
-            }
-            comments = None;
-        } else {
-            comments = None;
-            if begun.is_none() {
-                left_out.add(
-                    Position::Line(lines_before + 1),
-                    &String::from_utf8_lossy(line),
-                );
-            }
+            search.comments.get_or_insert(place);
+        } else if let Some(format) = Format::beginning(&text[place.at..to]) {
+            search.begin(place, format);
+        } else if !line.trim_ascii().is_empty() {
+            search.pass_over(place, line);
         }
-        at += line.len();
+        place = place.after(line);
     }
-    let ends = starts.iter().skip(1).map(|start| start.0);
+    let starts = search.finish();
+    let ends = starts.iter().skip(1).map(|start| start.0.at);
     let ends: Vec<_> = ends.chain([text.len()]).collect();
-    let section = |(&(at, lines_before, format), end): (&(usize, usize, _), usize)| Section {
+    let section = |(&(place, format), end): (&(Place, _), usize)| Section {
         format,
-        lines_before,
-        text: &text[at..end],
+        lines_before: place.lines_before,
+        text: &text[place.at..end],
     };
     starts.iter().zip(ends).map(section).collect()
+}
+
+/// Beginning of a line.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    at: usize,
+    lines_before: usize,
+}
+
+impl Place {
+    const fn after(self, line: &[u8]) -> Self {
+        Self {
+            at: self.at + line.len(),
+            lines_before: self.lines_before + 1,
+        }
+    }
+}
+
+/// Search for the sections of a text.
+struct Search<'a> {
+    starts: Vec<(Place, &'static Format)>,
+    /// Comments that may be those of the next trace.
+    comments: Option<Place>,
+    /// The last line before the first section.
+    title: Option<(Place, &'a [u8])>,
+    left_out: &'a mut LeftOut,
+}
+
+impl<'a> Search<'a> {
+    const fn new(left_out: &'a mut LeftOut) -> Self {
+        Self {
+            starts: Vec::new(),
+            comments: None,
+            title: None,
+            left_out,
+        }
+    }
+
+    fn begin(&mut self, place: Place, format: &'static Format) {
+        let comments = self.comments.take();
+        let begun = self.starts.last().map(|start| start.1);
+        if begun.is_some_and(|begun| begun.continues(format)) {
+            return;
+        }
+        let title = self.title.take_if(|_| format.has_title());
+        let above = title.map(|(place, _)| place).or(comments);
+        self.starts.push((above.unwrap_or(place), format));
+    }
+
+    fn pass_over(&mut self, place: Place, line: &'a [u8]) {
+        self.comments = None;
+        if self.starts.is_empty() {
+            self.leave_out_title();
+            self.title = Some((place, line));
+        }
+    }
+
+    fn leave_out_title(&mut self) {
+        if let Some((place, line)) = self.title.take() {
+            let text = String::from_utf8_lossy(line);
+            self.left_out.add(&Line::of(place.lines_before + 1, &text));
+        }
+    }
+
+    /// The beginnings of the sections.
+    fn finish(mut self) -> Vec<(Place, &'static Format)> {
+        self.leave_out_title();
+        self.starts
+    }
 }
 
 /// A comment, or records that a CPU lost: either may begin any trace.
@@ -165,14 +222,10 @@ mod tests {
             let alone = observed(form).unwrap();
             assert!(alone.capture.left_out.is_none());
             let below = observed(&format!("On 6.1 I see:\n\n{form}")).unwrap();
-            assert_eq!(below.parties, alone.parties);
-            assert_eq!(
-                below.capture.left_out,
-                LeftOut {
-                    lines: 1,
-                    first: Some("line 1: `On 6.1 I see:`".to_owned())
-                }
-            );
+            assert_eq!(below.parties[0].items, alone.parties[0].items);
+            assert_eq!(below.capture.left_out.lines, 1);
+            let first = below.capture.left_out.first.unwrap().to_string();
+            assert_eq!(first, "line 1: `On 6.1 I see:`");
         }
     }
 
@@ -190,7 +243,10 @@ mod tests {
         assert_eq!(
             parties(&all),
             [
-                ("all VMs, all VCPUs, VM-EXIT, from line 2", 10),
+                (
+                    "all VMs, all VCPUs, VM-EXIT (below `before:`), from line 1",
+                    10
+                ),
                 ("VM 12-9, from line 10", 11),
                 ("vmm 4711, from line 11", 1),
             ]
@@ -207,7 +263,7 @@ mod tests {
         assert_eq!(parties(&both), [("VM 12-9, from line 8", 11)]);
         let failures: Vec<_> = both.capture.unknown.keys().collect();
         assert!(
-            failures[0].contains("from line 2: line 5: Samples"),
+            failures[0].contains("from line 1: line 5: Samples"),
             "{failures:?}"
         );
     }

@@ -144,7 +144,7 @@ Domain: 'b'
         );
         let odd = read(DUMP.replace("Domain: 'a'", "hello").as_bytes()).unwrap();
         assert_eq!(odd.len(), 1);
-        assert_eq!(odd.left_out.first.as_deref(), Some("line 1: `hello`"));
+        assert_eq!(odd.left_out.first.unwrap().to_string(), "line 1: `hello`");
         assert!(
             read(b"Domain: 'a'\n  state.state=1\n")
                 .unwrap_err()

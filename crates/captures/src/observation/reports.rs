@@ -23,11 +23,15 @@ fn exits(report: &ExitReport) -> Party {
         nanos: reason.whole_time().map(|time| time.0),
         ..Item::counted(Group::Exits, &reason.name, reason.samples)
     });
-    Party::new(
-        format!("{}, {}", report.of, report.event),
-        None,
-        items.collect(),
-    )
+    let name = match report.of.as_str() {
+        "" => report.event.clone(),
+        of => format!("{of}, {}", report.event),
+    };
+    let name = match &report.above {
+        Some(above) => format!("{name} (below `{above}`)"),
+        None => name,
+    };
+    Party::new(name, None, items.collect())
 }
 
 pub(crate) fn observe_bpftrace(source: &mut Source<'_>) -> Result<Observation, CaptureError> {

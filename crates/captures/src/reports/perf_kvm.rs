@@ -13,7 +13,7 @@ use pagetoll_units::budget::{Budget, in_vector};
 
 use crate::lines::{Line, first_lines, lines};
 use crate::paste::LeftOut;
-use crate::position::{Position, ReadError, Stop, Truncated, marker};
+use crate::position::{Position, ReadError, Stop, Truncated, excerpt, marker};
 use column::Heading;
 pub(crate) use row::Reason;
 
@@ -31,6 +31,8 @@ const LOST: &str = "Lost events:";
 pub(crate) struct ExitReport {
     /// VMs and vCPUs, as perf says: `all VMs, all VCPUs`.
     pub(crate) of: String,
+    /// The line above the table that is none of perf.
+    pub(crate) above: Option<String>,
     /// Event that was counted, as perf says: `VM-EXIT`, `IO Port Access`, `MMIO Access`.
     pub(crate) event: String,
     /// A line for each reason.
@@ -70,6 +72,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<ExitReports, ReadError> {
     let mut reader = Reader {
         reports: Vec::new(),
         of: String::new(),
+        above: None,
         heading: None,
         left_out: LeftOut::default(),
         held: None,
@@ -97,6 +100,7 @@ struct Reader {
     reports: Vec<ExitReport>,
     /// VMs and vCPUs of the next table.
     of: String,
+    above: Option<String>,
     /// Heading of the table that is open.
     heading: Option<Heading>,
     left_out: LeftOut,
@@ -114,8 +118,13 @@ impl Reader {
 
     fn leave_out_held(&mut self) {
         if let Some((place, text)) = self.held.take() {
-            self.left_out.add(place, &text);
+            self.leave_out(&Line { place, text: &text });
         }
+    }
+
+    fn leave_out(&mut self, line: &Line<'_>) {
+        self.left_out.add(line);
+        self.above = Some(excerpt(line.text.trim()));
     }
 
     /// Takes in a line, or joins it to the one before, if they are a row or a heading together.
@@ -128,7 +137,7 @@ impl Reader {
             let text = &joined;
             return self.whole_line(&Line { place, text });
         }
-        self.left_out.add(place, &text);
+        self.leave_out(&Line { place, text: &text });
         self.whole_line(line)
     }
 
@@ -161,10 +170,12 @@ impl Reader {
     }
 
     fn begin(&mut self, place: Position, heading: Heading) -> Result<(), Truncated> {
+        let above = self.above.take();
         let names = 2 * (self.of.len() + heading.event.len());
         self.keep(place, in_vector::<ExitReport>() + names + REPORTED_TABLE)?;
         self.reports.push(ExitReport {
             of: self.of.clone(),
+            above,
             event: heading.event.clone(),
             ..ExitReport::default()
         });
@@ -318,9 +329,10 @@ Lost events: 7
         );
         let read = read(text.as_bytes()).unwrap();
         assert_eq!(read.reports[0].reasons.len(), 2);
+        assert_eq!(read.left_out.lines, 1);
         assert_eq!(
-            (read.left_out.lines, read.left_out.first.as_deref()),
-            (1, Some("line 8: `perf: 3 events were late, they said`"))
+            read.left_out.first.unwrap().to_string(),
+            "line 8: `perf: 3 events were late, they said`"
         );
     }
 

@@ -80,7 +80,7 @@ fn facts(capture: &Capture) -> Vec<Fact> {
         .first
         .iter()
         .map(|first| match capture.left_out.lines {
-            1 => first.clone(),
+            1 => first.to_string(),
             lines => format!("{lines} lines that are of no capture, the first {first}"),
         });
     facts.extend(left_out.map(|lines| Fact::new("left out", lines)));
