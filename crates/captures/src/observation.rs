@@ -277,6 +277,12 @@ impl Item {
     pub fn mean_nanos(&self) -> Option<u64> {
         self.nanos?.checked_div(self.timed.unwrap_or(self.count))
     }
+
+    /// Cycles of an occurrence whose time is known.
+    #[must_use]
+    pub fn mean_cycles(&self) -> Option<u64> {
+        self.cycles?.checked_div(self.timed.unwrap_or(self.count))
+    }
 }
 
 impl Party {

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use pagetoll_captures::{Item, Observation, observe};
+use pagetoll_captures::{Group, Item, Observation, observe};
 use pagetoll_xentrace::symbols::Symbols;
 
 fn observed(name: &str) -> Observation {
@@ -212,5 +212,20 @@ fn what_is_not_understood_at_all_is_refused_with_the_reason() {
     assert!(
         cut.contains("outermost calls without an end in the capture: 1"),
         "{cut}"
+    );
+}
+
+/// Halts on two CPUs that took turns, in a file where the windows of the CPUs do too.
+#[test]
+fn exits_of_a_vcpu_that_moves_are_timed_in_the_order_of_their_time_stamps() {
+    let parties = observed("xentrace-vcpu-moves.bin").parties;
+    let items = parties.iter().flat_map(|party| &party.items);
+    let exits = items.filter(|item| item.group == Group::Exits);
+    let exits: Vec<_> = exits
+        .map(|item| (item.name.as_str(), item.count, item.mean_cycles()))
+        .collect();
+    assert_eq!(
+        exits,
+        [("HLT", 2, Some(2050)), ("IO_INSTRUCTION", 3, Some(100))]
     );
 }

@@ -41,6 +41,7 @@ pub mod exit_names;
 mod hvm;
 mod hypercall_op;
 pub mod lock_profile;
+mod order;
 mod pv;
 mod reader;
 mod record;

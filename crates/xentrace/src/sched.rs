@@ -40,6 +40,9 @@ pub enum Runstate {
 }
 
 impl Runstate {
+    /// Every state, in order.
+    pub const ALL: [Self; 4] = [Self::Running, Self::Runnable, Self::Blocked, Self::Offline];
+
     /// Name in xenalyze's output.
     #[must_use]
     pub const fn name(self) -> &'static str {

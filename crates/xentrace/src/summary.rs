@@ -6,7 +6,7 @@
 //! record names runs.
 //!
 //! Differences to xenalyze, none of them on sound captures: xenalyze orders the CPUs by time and
-//! repairs runstates across them when their clocks disagree, we follow each CPU alone; xenalyze
+//! repairs runstates across them when their clocks disagree, we count each CPU alone and order only what has a time; xenalyze
 //! drops PV records of idle vcpus and of CPUs where no domain is known to run, we count them apart;
 //! it enters the volume of lost-records records twice, we enter it once. With core scheduling Xen
 //! writes the runstates of a whole core on one CPU, which misleads both.
@@ -22,6 +22,7 @@ use super::{
     Class, HvmEvent, Keep, LostRecords, Pcpu, PvCounts, PvEvent, Reader, Record, Runstate,
     SchedEvent, Times, Vcpu, XentraceError,
 };
+use crate::times::{Measurement, Stamp, Stay};
 
 /// Owners that a [`Summary`] counts at most. Assumed to exceed any real host's vcpus in one trace;
 /// it bounds memory to some 20 MiB on a corrupt one.
@@ -75,6 +76,7 @@ struct PcpuState {
     running: Owner,
     /// Index of the counts of `running`, once it has some.
     slot: Option<usize>,
+    stay: Stay,
 }
 
 /// Counts every record of a trace, and keeps `K` of each vcpu's PV records. Memory is bounded by the number of vcpus, see
@@ -84,7 +86,7 @@ pub struct Summary<K = PvCounts> {
     pcpus: Vec<PcpuState>,
     slots: BTreeMap<Owner, usize>,
     kept: Vec<K>,
-    times: Times,
+    measurement: Measurement,
 }
 
 impl<K: Keep> Summary<K> {
@@ -164,18 +166,15 @@ impl<K: Keep> Summary<K> {
     fn observe_sched(&mut self, record: &Record<'_>) -> Result<(), XentraceError> {
         match SchedEvent::decode(record)? {
             Some(SchedEvent::RunstateChange { vcpu, old, new }) => {
-                if let Some(tsc) = record.tsc {
-                    self.times.changes(vcpu, old, new, tsc);
-                }
+                let (stamp, _) = self.stamp(record);
+                self.measurement.change(stamp, vcpu, old, new);
                 if new == Runstate::Running {
-                    self.pcpu(record.cpu).run(Owner::Vcpu(vcpu));
+                    self.run(record, Owner::Vcpu(vcpu));
                 } else if old == Runstate::Running {
-                    self.pcpu(record.cpu).run(Owner::Unknown);
+                    self.run(record, Owner::Unknown);
                 }
             }
-            Some(SchedEvent::ContinueRunning { vcpu }) => {
-                self.pcpu(record.cpu).run(Owner::Vcpu(vcpu));
-            }
+            Some(SchedEvent::ContinueRunning { vcpu }) => self.run(record, Owner::Vcpu(vcpu)),
             None => {}
         }
         Ok(())
@@ -183,26 +182,55 @@ impl<K: Keep> Summary<K> {
 
     fn observe_gen(&mut self, record: &Record<'_>) -> Result<(), XentraceError> {
         if let Some(lost) = LostRecords::decode(record)? {
-            let pcpu = self.pcpu(record.cpu);
-            pcpu.log.lost += u64::from(lost.count);
-            let before = pcpu.running;
-            pcpu.run(Owner::Vcpu(lost.running));
-            self.times.forgets(before);
+            let (stamp, pcpu) = self.stamp(record);
+            self.pcpus[pcpu].log.lost += u64::from(lost.count);
+            let stay = &mut self.pcpus[pcpu].stay;
+            self.measurement
+                .lose(stamp, stay, lost.first_tsc, lost.running);
+            self.run(record, Owner::Vcpu(lost.running));
         }
         Ok(())
     }
 
     fn observe_hvm(&mut self, record: &Record<'_>) -> Result<(), XentraceError> {
-        let event = HvmEvent::decode(record)?;
-        let owner = self.pcpu(record.cpu).running;
-        match (event, record.tsc) {
-            (Some(HvmEvent::Exit { reason, .. }), Some(tsc)) => {
-                self.times.leaves(owner, reason, tsc);
-            }
-            (Some(HvmEvent::Entry), Some(tsc)) => self.times.enters(owner, tsc),
-            _ => {}
+        let Some(event) = HvmEvent::decode(record)? else {
+            return Ok(());
+        };
+        let (stamp, pcpu) = self.stamp(record);
+        let stay = &mut self.pcpus[pcpu].stay;
+        match event {
+            HvmEvent::Exit { reason, .. } => self.measurement.exit(stamp, stay, reason),
+            HvmEvent::Entry => self.measurement.enter(stamp, stay),
         }
         Ok(())
+    }
+
+    /// Who a record is of, and the index of its CPU. All that is open ends where the CPU's clock went back.
+    #[inline]
+    fn stamp(&mut self, record: &Record<'_>) -> (Stamp, usize) {
+        let (cpu, tsc) = (record.cpu, record.tsc);
+        let pcpu = self.pcpu(cpu);
+        let owner = pcpu.running;
+        if let Some(tsc) = tsc
+            && !pcpu.stay.advance(tsc)
+        {
+            let pcpus = self.pcpus.iter_mut();
+            let stays = pcpus.map(|pcpu| (pcpu.running, std::mem::take(&mut pcpu.stay)));
+            self.measurement.end(stays);
+            self.pcpu(cpu).stay.advance(tsc);
+        }
+        (Stamp { owner, cpu, tsc }, cpu.0 as usize)
+    }
+
+    fn run(&mut self, record: &Record<'_>, owner: Owner) {
+        let (cpu, tsc) = (record.cpu, record.tsc);
+        let pcpu = &mut self.pcpus[cpu.0 as usize];
+        if pcpu.running != owner {
+            let owner = std::mem::replace(&mut pcpu.running, owner);
+            pcpu.slot = None;
+            let stamp = Stamp { owner, cpu, tsc };
+            self.measurement.leave(stamp, &mut pcpu.stay);
+        }
     }
 
     /// The state of `cpu`, which the reader keeps below [`MAX_PCPUS`](super::MAX_PCPUS).
@@ -220,6 +248,7 @@ impl<K: Keep> Summary<K> {
             log: PcpuLog::default(),
             running: Owner::Default(Pcpu(cpu)),
             slot: None,
+            stay: Stay::default(),
         });
         let missing = index + 1 - self.pcpus.len();
         self.pcpus.extend(unseen.take(missing));
@@ -269,8 +298,17 @@ impl<K: Keep> Summary<K> {
 
     /// Time of all vcpus in each runstate, and out of their guests.
     #[must_use]
-    pub const fn times(&self) -> &Times {
-        &self.times
+    pub fn times(&self) -> Times {
+        let pcpus = self.pcpus.iter();
+        self.measurement
+            .times(pcpus.map(|pcpu| (pcpu.running, pcpu.stay)))
+    }
+
+    /// Records that come after one of a later time though xentrace does not write them so, and times that a CPU's clock went
+    /// back: exits and runstates around them may lack a time.
+    #[must_use]
+    pub const fn disordered(&self) -> u64 {
+        self.measurement.disordered()
     }
 
     /// The physical CPUs that recorded something, in order, and how much.
@@ -285,15 +323,6 @@ impl<K: Keep> Summary<K> {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.pcpus.iter().map(|state| state.log.lost).sum()
-    }
-}
-
-impl PcpuState {
-    fn run(&mut self, owner: Owner) {
-        if self.running != owner {
-            self.running = owner;
-            self.slot = None;
-        }
     }
 }
 

@@ -1,34 +1,43 @@
 //! Time of vcpus in each runstate, and out of their guests, in cycles of the time-stamp counter.
 //!
-//! A runstate lasts from the record that begins it to the one that ends it; an exit, until the vcpu's next
-//! entry, blocked in between or not. What begins before a trace or ends after it is not counted, nor is what ends before it began:
-//! clocks of CPUs may disagree. A vcpu's runstates are recorded by whichever CPU changes them, and CPUs alternate by window:
-//! changes are put in order of time first.
+//! A runstate lasts from the record that begins it to the one that ends it; an exit, until the vcpu's next entry, blocked in
+//! between or not, on whichever CPU. Records of a vcpu are in the order of their time for that, see [`order`](super::order).
+//! A runstate that begins before a trace or ends after it is not counted; an exit that has no end in it is, without a time.
 //!
-//! Source: `sched_runstate_process`, `runstate_update` and `hvm_close_vmexit` of `tools/xentrace/xenalyze.c`, Xen 4.17.
+//! Lost records end what may have gone on among them: what a vcpu does on its CPU, if that CPU lost some; and what it does
+//! off the CPUs, such as to wait, if any CPU did, for that one may have run it. xenalyze does the same (`lose_vcpu`).
+//! Neither can know of a CPU that lost records and then recorded nothing to the end of the trace.
+//!
+//! Source: `sched_runstate_process`, `runstate_update`, `hvm_close_vmexit` and `process_lost_records` of
+//! `tools/xentrace/xenalyze.c`, Xen 4.17.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
-use super::{ExitReason, MAX_OWNERS, Owner, Runstate, Vcpu};
+use rustc_hash::FxHashMap;
 
-/// Changes of runstates that are kept until they are in order. Assumed to exceed those in the windows of all CPUs between two
-/// of one; it bounds memory to 2 MiB.
-const MOST_KEPT: usize = 65_536;
+use super::order::{Event, Kind, Order};
+use super::{ExitReason, MAX_OWNERS, Owner, Pcpu, Runstate, Vcpu};
 
-/// So many times, and for so long all together.
+/// Occurrences, and for how long all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spell {
     /// Occurrences.
     pub count: u64,
-    /// Cycles of the time-stamp counter.
+    /// Occurrences whose begin and end are in the trace.
+    pub timed: u64,
+    /// Cycles of the time-stamp counter that these took.
     pub cycles: u64,
 }
 
 impl Spell {
-    /// Time stamps of a damaged trace may be any number.
+    /// Adds one that took so long. Time stamps of a damaged trace may be any number.
     fn add(&mut self, cycles: u64) {
         self.count += 1;
+        self.ends(cycles);
+    }
+
+    fn ends(&mut self, cycles: u64) {
+        self.timed += 1;
         self.cycles = self.cycles.saturating_add(cycles);
     }
 }
@@ -36,61 +45,15 @@ impl Spell {
 /// Time of vcpus, by runstate and by exit.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
-    changes: BinaryHeap<Reverse<Change>>,
-    runstates: Runstates,
-    /// Exits that have not ended yet.
-    outside: BTreeMap<Owner, (ExitReason, u64)>,
+    runstates: BTreeMap<(Owner, Runstate), Spell>,
     exits: BTreeMap<(Owner, ExitReason), Spell>,
 }
 
-/// A runstate begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Change {
-    tsc: u64,
-    vcpu: Vcpu,
-    old: Runstate,
-    new: Runstate,
-}
-
-/// A vcpu's last change, in order of time.
-#[derive(Clone, Debug, Default)]
-struct Runstates {
-    current: BTreeMap<Vcpu, (Runstate, u64)>,
-    spells: BTreeMap<(Owner, Runstate), Spell>,
-}
-
-impl Runstates {
-    /// More vcpus than can be real are not followed: the summary refuses their trace, or they have no other record.
-    fn take(&mut self, change: Change) {
-        let Change {
-            tsc,
-            vcpu,
-            old,
-            new,
-        } = change;
-        if self.current.len() >= MAX_OWNERS && !self.current.contains_key(&vcpu) {
-            return;
-        }
-        let before = self.current.insert(vcpu, (new, tsc));
-        let Some((state, since)) = before else { return };
-        if let (true, Some(cycles)) = (state == old, tsc.checked_sub(since)) {
-            let key = (Owner::Vcpu(vcpu), state);
-            self.spells.entry(key).or_default().add(cycles);
-        }
-    }
-}
-
 impl Times {
-    /// Time of each vcpu in each runstate.
-    #[must_use]
-    pub fn runstates(&self) -> BTreeMap<(Owner, Runstate), Spell> {
-        let mut runstates = self.runstates.clone();
-        let mut changes: Vec<_> = self.changes.iter().map(|Reverse(change)| *change).collect();
-        changes.sort_unstable();
-        changes
-            .into_iter()
-            .for_each(|change| runstates.take(change));
-        runstates.spells
+    /// Time of each vcpu in each runstate, in order.
+    pub fn runstates(&self) -> impl Iterator<Item = (Owner, Runstate, Spell)> {
+        let spells = self.runstates.iter();
+        spells.map(|((owner, state), spell)| (*owner, *state, *spell))
     }
 
     /// Exits of each, by reason, in order.
@@ -98,45 +61,273 @@ impl Times {
         let spells = self.exits.iter();
         spells.map(|((owner, reason), spell)| (*owner, *reason, *spell))
     }
+}
 
-    pub(super) fn changes(&mut self, vcpu: Vcpu, old: Runstate, new: Runstate, tsc: u64) {
-        let change = Change {
-            tsc,
-            vcpu,
-            old,
-            new,
-        };
-        self.changes.push(Reverse(change));
-        if self.changes.len() > MOST_KEPT
-            && let Some(Reverse(oldest)) = self.changes.pop()
-        {
-            self.runstates.take(oldest);
-        }
+/// Stay of a vcpu on a CPU, as far as its exits go.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stay {
+    /// An exit that has not ended, and when it was.
+    open: Option<(ExitReason, u64)>,
+    /// An exit or an entry was recorded: what was open before it is not any more.
+    is_known: bool,
+    /// Last time stamp of the CPU.
+    last: u64,
+}
+
+impl Stay {
+    /// Takes in a time stamp; false if it is before the last one. A CPU's counter does not go back in a trace: another one
+    /// follows, or another boot.
+    #[inline]
+    pub(super) fn advance(&mut self, tsc: u64) -> bool {
+        let last = std::mem::replace(&mut self.last, tsc);
+        last <= tsc
     }
+}
 
-    pub(super) fn leaves(&mut self, owner: Owner, reason: ExitReason, tsc: u64) {
-        if self.outside.len() < MAX_OWNERS || self.outside.contains_key(&owner) {
-            self.outside.insert(owner, (reason, tsc));
-        }
-    }
+/// Who a record is of, and who recorded it when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    pub(super) owner: Owner,
+    pub(super) cpu: Pcpu,
+    pub(super) tsc: Option<u64>,
+}
 
-    /// Reasons are numbers of 32 bits, so that a hostile trace has as many as records; real ones are below 2048.
-    pub(super) fn enters(&mut self, owner: Owner, tsc: u64) {
-        let Some((reason, since)) = self.outside.remove(&owner) else {
-            return;
-        };
+/// Measurement of the times of a trace. What begins and ends within a stay on one CPU is measured there; the rest, in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measurement {
+    order: Order,
+    vcpus: Vcpus,
+    exits: Exits,
+    steps_back: u64,
+}
+
+/// Exits by reason. Reasons are numbers of 32 bits, so that a hostile trace has as many as records; real ones are below 2048.
+#[derive(Clone, Debug, Default)]
+struct Exits(FxHashMap<(Owner, ExitReason), Spell>);
+
+impl Exits {
+    fn spell(&mut self, owner: Owner, reason: ExitReason) -> Option<&mut Spell> {
         let key = (owner, reason);
-        if self.exits.len() >= MAX_OWNERS && !self.exits.contains_key(&key) {
-            return;
-        }
-        if let Some(cycles) = tsc.checked_sub(since) {
-            self.exits.entry(key).or_default().add(cycles);
+        let has_room = self.0.len() < MAX_OWNERS || self.0.contains_key(&key);
+        has_room.then(|| self.0.entry(key).or_default())
+    }
+
+    fn add(&mut self, owner: Owner, reason: ExitReason, cycles: u64) {
+        if let Some(spell) = self.spell(owner, reason) {
+            spell.add(cycles);
         }
     }
 
-    /// An entry may be among records that were lost.
-    pub(super) fn forgets(&mut self, owner: Owner) {
-        self.outside.remove(&owner);
+    /// Counts one whose end is not known, or not yet.
+    fn count(&mut self, owner: Owner, reason: ExitReason) {
+        if let Some(spell) = self.spell(owner, reason) {
+            spell.count += 1;
+        }
+    }
+
+    fn ends(&mut self, owner: Owner, reason: ExitReason, cycles: u64) {
+        if let Some(spell) = self.0.get_mut(&(owner, reason)) {
+            spell.ends(cycles);
+        }
+    }
+}
+
+/// Vcpus, at the time up to which records are in order.
+#[derive(Clone, Debug, Default)]
+struct Vcpus {
+    states: FxHashMap<Vcpu, VcpuState>,
+    /// Until when records were lost: at last, and by each CPU.
+    lost: Option<u64>,
+    lost_by: BTreeMap<Pcpu, u64>,
+}
+
+/// A vcpu.
+#[derive(Clone, Copy, Debug, Default)]
+struct VcpuState {
+    current: Option<(Runstate, Pcpu, u64)>,
+    /// Its exit that has not ended though it left its CPU, and when both were.
+    away: Option<(ExitReason, u64, u64)>,
+    /// By [`Runstate`].
+    runstates: [Spell; 4],
+}
+
+impl Vcpus {
+    /// More vcpus than can be real are not followed: the summary refuses their trace, or they have no other record.
+    fn take(&mut self, event: Event, exits: &mut Exits) {
+        let Event { tsc, vcpu, kind } = event;
+        if self.states.len() >= MAX_OWNERS && !self.states.contains_key(&vcpu) {
+            return;
+        }
+        match kind {
+            Kind::Runstate { old, new, cpu } => self.change(vcpu, old, (new, cpu, tsc)),
+            Kind::Leave { reason, exit } => self.state(vcpu).away = Some((reason, exit, tsc)),
+            Kind::Forget => self.state(vcpu).away = None,
+            Kind::Enter => {
+                let Some((reason, exit, left)) = self.state(vcpu).away.take() else {
+                    return;
+                };
+                let cycles = tsc.checked_sub(exit).filter(|_| self.lost < Some(left));
+                if let Some(cycles) = cycles {
+                    exits.ends(Owner::Vcpu(vcpu), reason, cycles);
+                }
+            }
+            Kind::Lose { cpu, until } => {
+                self.lost = self.lost.max(Some(until));
+                let lost = self.lost_by.entry(cpu).or_default();
+                *lost = until.max(*lost);
+            }
+        }
+    }
+
+    fn change(&mut self, vcpu: Vcpu, old: Runstate, new: (Runstate, Pcpu, u64)) {
+        let Some((state, cpu, since)) = self.state(vcpu).current.replace(new) else {
+            return;
+        };
+        let lost = match state {
+            Runstate::Running => self.lost_by.get(&cpu).copied(),
+            _ => self.lost,
+        };
+        let (_, _, tsc) = new;
+        let is_whole = state == old && lost < Some(since);
+        if let (true, Some(cycles)) = (is_whole, tsc.checked_sub(since)) {
+            self.state(vcpu).runstates[state as usize].add(cycles);
+        }
+    }
+
+    fn state(&mut self, vcpu: Vcpu) -> &mut VcpuState {
+        self.states.entry(vcpu).or_default()
+    }
+
+    /// Forgets what has not ended, and what was lost, where another time begins.
+    fn end(&mut self) {
+        for state in self.states.values_mut() {
+            (state.current, state.away) = (None, None);
+        }
+        self.lost = None;
+        self.lost_by.clear();
+    }
+}
+
+impl Measurement {
+    /// Ends all that is open: what follows is of another time.
+    #[cold]
+    pub(super) fn end(&mut self, stays: impl Iterator<Item = (Owner, Stay)>) {
+        self.steps_back += 1;
+        for (owner, stay) in stays {
+            self.interrupt(owner, stay);
+        }
+        let Self { vcpus, exits, .. } = self;
+        self.order.end(|event| vcpus.take(event, exits));
+        self.vcpus.end();
+    }
+
+    /// Counts the exit that has not ended.
+    fn interrupt(&mut self, owner: Owner, stay: Stay) {
+        if let Some((reason, _)) = stay.open {
+            self.exits.count(owner, reason);
+        }
+    }
+
+    pub(super) fn change(&mut self, stamp: Stamp, vcpu: Vcpu, old: Runstate, new: Runstate) {
+        if let Some(tsc) = stamp.tsc {
+            let cpu = stamp.cpu;
+            let kind = Kind::Runstate { old, new, cpu };
+            self.push(cpu, Event { tsc, vcpu, kind });
+        }
+    }
+
+    /// An exit without a time stamp is counted, and ends the one before.
+    #[inline]
+    pub(super) fn exit(&mut self, stamp: Stamp, stay: &mut Stay, reason: ExitReason) {
+        let owner = stamp.owner;
+        self.interrupt(owner, *stay);
+        self.begin(stamp, stay, Kind::Forget);
+        stay.open = stamp.tsc.map(|tsc| (reason, tsc));
+        if stamp.tsc.is_none() {
+            self.exits.count(owner, reason);
+        }
+    }
+
+    /// An entry without a time stamp ends what is open, without a time.
+    #[inline]
+    pub(super) fn enter(&mut self, stamp: Stamp, stay: &mut Stay) {
+        match (stay.open.take(), stamp.tsc) {
+            (Some((reason, exit)), Some(tsc)) => {
+                self.exits
+                    .add(stamp.owner, reason, tsc.saturating_sub(exit));
+            }
+            (Some((reason, _)), None) => self.exits.count(stamp.owner, reason),
+            (None, Some(_)) => self.begin(stamp, stay, Kind::Enter),
+            (None, None) => self.begin(stamp, stay, Kind::Forget),
+        }
+    }
+
+    /// Takes in the first exit or entry of a stay, which ends what the vcpu has left open elsewhere.
+    #[inline]
+    fn begin(&mut self, stamp: Stamp, stay: &mut Stay, kind: Kind) {
+        let is_known = std::mem::replace(&mut stay.is_known, true);
+        if let (false, Owner::Vcpu(vcpu)) = (is_known, stamp.owner) {
+            let tsc = stamp.tsc.unwrap_or(stay.last);
+            self.push(stamp.cpu, Event { tsc, vcpu, kind });
+        }
+    }
+
+    /// Another one takes the CPU.
+    pub(super) fn leave(&mut self, stamp: Stamp, stay: &mut Stay) {
+        self.interrupt(stamp.owner, *stay);
+        if let (Some((reason, exit)), Owner::Vcpu(vcpu)) = (stay.open, stamp.owner) {
+            let tsc = stamp.tsc.unwrap_or(stay.last);
+            let kind = Kind::Leave { reason, exit };
+            self.push(stamp.cpu, Event { tsc, vcpu, kind });
+        }
+        (stay.open, stay.is_known) = (None, false);
+    }
+
+    /// The CPU lost records from `first` on, while the owner ran and maybe others; `running` runs after it.
+    pub(super) fn lose(&mut self, stamp: Stamp, stay: &mut Stay, first: u64, running: Vcpu) {
+        let Stamp { owner, cpu, tsc } = stamp;
+        self.interrupt(owner, *stay);
+        (stay.open, stay.is_known) = (None, false);
+        let until = tsc.unwrap_or(first);
+        let mut push = |vcpu, kind| {
+            let tsc = first;
+            self.push(cpu, Event { tsc, vcpu, kind });
+        };
+        if let Owner::Vcpu(vcpu) = owner {
+            push(vcpu, Kind::Forget);
+        }
+        push(running, Kind::Lose { cpu, until });
+    }
+
+    fn push(&mut self, cpu: Pcpu, event: Event) {
+        let Self {
+            order,
+            vcpus,
+            exits,
+            ..
+        } = self;
+        order.push(cpu, event, |event| vcpus.take(event, exits));
+    }
+
+    /// Records that were not in the order of their time.
+    pub(super) const fn disordered(&self) -> u64 {
+        self.order.late() + self.steps_back
+    }
+
+    /// The times so far, with what has not ended on the CPUs.
+    pub(super) fn times(&self, stays: impl Iterator<Item = (Owner, Stay)>) -> Times {
+        let mut all = self.clone();
+        all.end(stays);
+        let mut runstates = BTreeMap::new();
+        for (vcpu, state) in all.vcpus.states {
+            let by_name = Runstate::ALL.into_iter().zip(state.runstates);
+            let counted = by_name.filter(|(_, spell)| spell.count > 0);
+            runstates.extend(counted.map(|(name, spell)| ((Owner::Vcpu(vcpu), name), spell)));
+        }
+        Times {
+            runstates,
+            exits: all.exits.0.into_iter().collect(),
+        }
     }
 }
 
@@ -145,53 +336,98 @@ mod tests {
     use super::*;
 
     const VCPU: Vcpu = Vcpu { domain: 1, vcpu: 0 };
-    const OWNER: Owner = Owner::Vcpu(VCPU);
+    const HLT: ExitReason = ExitReason::Vmx(12);
 
-    #[test]
-    fn changes_are_put_in_order_of_time_before_they_are_counted() {
-        let mut times = Times::default();
-        times.changes(VCPU, Runstate::Running, Runstate::Blocked, 100);
-        times.changes(VCPU, Runstate::Runnable, Runstate::Running, 40);
-        times.changes(VCPU, Runstate::Blocked, Runstate::Runnable, 170);
-        let expected = [
-            (
-                (OWNER, Runstate::Running),
-                Spell {
-                    count: 1,
-                    cycles: 60,
-                },
-            ),
-            (
-                (OWNER, Runstate::Blocked),
-                Spell {
-                    count: 1,
-                    cycles: 70,
-                },
-            ),
-        ];
-        assert_eq!(times.runstates(), expected.into());
+    fn stamp(cpu: u32, tsc: u64) -> Stamp {
+        Stamp {
+            owner: Owner::Vcpu(VCPU),
+            cpu: Pcpu(cpu),
+            tsc: Some(tsc),
+        }
+    }
+
+    fn untimed(cpu: u32) -> Stamp {
+        Stamp {
+            tsc: None,
+            ..stamp(cpu, 0)
+        }
+    }
+
+    fn spells(measurement: &Measurement) -> Vec<(u64, u64, u64)> {
+        let times = measurement.times(std::iter::empty());
+        let spells = times.exits().map(|(_, _, spell)| spell);
+        spells
+            .map(|spell| (spell.count, spell.timed, spell.cycles))
+            .collect()
     }
 
     #[test]
-    fn an_exit_without_an_entry_and_a_clock_that_jumps_back_count_nothing() {
-        let mut times = Times::default();
-        let reason = ExitReason::Vmx(12);
-        times.leaves(OWNER, reason, 50);
-        times.enters(OWNER, 40);
-        times.leaves(OWNER, reason, 50);
-        times.forgets(OWNER);
-        times.enters(OWNER, 60);
-        assert_eq!(times.exits().count(), 0);
+    fn an_exit_lasts_until_the_entry_on_another_cpu_though_that_is_written_first() {
+        let (mut measurement, mut stays) = (Measurement::default(), [Stay::default(); 2]);
+        measurement.enter(stamp(0, 900), &mut stays[0]);
+        measurement.exit(stamp(1, 100), &mut stays[1], HLT);
+        measurement.leave(stamp(1, 110), &mut stays[1]);
+        assert_eq!(spells(&measurement), [(1, 1, 800)]);
+    }
+
+    #[test]
+    fn lost_records_end_exits_off_their_cpu_and_runstates() {
+        for (lost_from, lost_to, timed) in [(50, 90, 1), (50, 120, 0), (500, 600, 0), (950, 960, 1)]
+        {
+            let (mut measurement, mut stays) = (Measurement::default(), [Stay::default(); 3]);
+            let change = |measurement: &mut Measurement, tsc, old, new| {
+                measurement.change(stamp(0, tsc), VCPU, old, new);
+            };
+            measurement.exit(stamp(0, 100), &mut stays[0], HLT);
+            change(&mut measurement, 110, Runstate::Running, Runstate::Blocked);
+            measurement.leave(stamp(0, 110), &mut stays[0]);
+            change(&mut measurement, 880, Runstate::Blocked, Runstate::Runnable);
+            measurement.enter(stamp(1, 900), &mut stays[1]);
+            let other = Vcpu { domain: 2, vcpu: 0 };
+            let idle = Owner::Default(Pcpu(2));
+            let lost = Stamp {
+                owner: idle,
+                ..stamp(2, lost_to)
+            };
+            measurement.lose(lost, &mut stays[2], lost_from, other);
+            let cycles = [0, 800][usize::from(timed > 0)];
+            assert_eq!(spells(&measurement), [(1, timed, cycles)], "{lost_from}");
+            let times = measurement.times(std::iter::empty());
+            assert_eq!(times.runstates().count(), usize::from(timed > 0));
+        }
+    }
+
+    #[test]
+    fn records_without_a_time_stamp_are_counted_and_end_what_is_open() {
+        let (mut measurement, mut stay) = (Measurement::default(), Stay::default());
+        measurement.exit(stamp(0, 100), &mut stay, HLT);
+        measurement.enter(untimed(0), &mut stay);
+        measurement.exit(untimed(0), &mut stay, HLT);
+        measurement.enter(stamp(0, 300), &mut stay);
+        assert_eq!(spells(&measurement), [(2, 0, 0)]);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_ends_what_is_open() {
+        let (mut measurement, mut stay) = (Measurement::default(), Stay::default());
+        assert!(stay.advance(100));
+        measurement.exit(stamp(0, 100), &mut stay, HLT);
+        assert!(!stay.advance(40));
+        measurement.end([(Owner::Vcpu(VCPU), stay)].into_iter());
+        measurement.enter(stamp(0, 40), &mut Stay::default());
+        assert_eq!(
+            (spells(&measurement), measurement.disordered()),
+            (vec![(1, 0, 0)], 1)
+        );
     }
 
     #[test]
     fn times_of_a_damaged_trace_do_not_overflow() {
-        let mut times = Times::default();
+        let (mut measurement, mut stay) = (Measurement::default(), Stay::default());
         for _ in 0..3 {
-            times.leaves(OWNER, ExitReason::Svm(0x78), 0);
-            times.enters(OWNER, u64::MAX);
+            measurement.exit(stamp(0, 0), &mut stay, HLT);
+            measurement.enter(stamp(0, u64::MAX), &mut stay);
         }
-        let (_, _, spell) = times.exits().next().unwrap();
-        assert_eq!((spell.count, spell.cycles), (3, u64::MAX));
+        assert_eq!(spells(&measurement), [(3, 3, u64::MAX)]);
     }
 }

@@ -212,7 +212,8 @@ fn runstates_last_as_long_as_xenalyze_says() {
     let text = fs::read_to_string(data("xentrace-all.xenalyze.txt")).unwrap();
     let summary =
         Summary::<PvCounts>::read(fs::File::open(data("xentrace-all.bin")).unwrap()).unwrap();
-    let ours = summary.times().runstates();
+    let times = summary.times();
+    let ours: Vec<_> = times.runstates().collect();
     let (mut domain, mut vcpu, mut compared) = (0, None, 0);
     for line in text.lines() {
         if let Some(number) = line.strip_prefix("|-- Domain ") {
@@ -227,8 +228,8 @@ fn runstates_last_as_long_as_xenalyze_says() {
         let owner = Owner::Vcpu(Vcpu { domain, vcpu });
         let of_state = ours
             .iter()
-            .filter(|((of, name), _)| (*of, name.name()) == (owner, state));
-        for (_, spell) in of_state {
+            .filter(|(of, name, _)| (*of, name.name()) == (owner, state));
+        for (_, _, spell) in of_state {
             let seconds = spell.cycles as f64 / CYCLES_A_SECOND;
             assert!(
                 (seconds - expected).abs() < 0.025,
@@ -263,7 +264,8 @@ fn exits_are_as_many_and_as_long_as_xenalyze_says() {
             )
         })
         .collect();
-    let ours = summary.times().exits();
+    let times = summary.times();
+    let ours = times.exits();
     let mut ours: BTreeMap<_, _> = ours
         .map(|(_, reason, spell)| {
             (

@@ -49,16 +49,19 @@ pub(crate) fn observe(source: &mut Source<'_>) -> Result<Observation, CaptureErr
 fn times(summary: &Summary<PvDetail>) -> BTreeMap<Owner, Vec<Item>> {
     let mut items: BTreeMap<Owner, Vec<Item>> = BTreeMap::new();
     let mut add = |owner, group, name: String, spell: Spell| {
+        let is_timed = spell.timed > 0;
         let item = Item {
-            cycles: Some(spell.cycles),
+            cycles: is_timed.then_some(spell.cycles),
+            timed: (is_timed && spell.timed < spell.count).then_some(spell.timed),
             ..Item::counted(group, name, spell.count)
         };
         items.entry(owner).or_default().push(item);
     };
-    for (owner, reason, spell) in summary.times().exits() {
+    let times = summary.times();
+    for (owner, reason, spell) in times.exits() {
         add(owner, Group::Exits, reason.name().into_owned(), spell);
     }
-    for ((owner, state), spell) in summary.times().runstates() {
+    for (owner, state, spell) in times.runstates() {
         add(owner, Group::Runstates, state.name().to_owned(), spell);
     }
     items
@@ -75,11 +78,34 @@ fn volume(cpu: Pcpu, log: &PcpuLog) -> Volume {
 }
 
 fn unknown(summary: &Summary<PvDetail>) -> BTreeMap<String, u64> {
-    let count = summary.total().counts.unknown;
-    (count > 0)
-        .then(|| ("PV events of a newer Xen".to_owned(), count))
-        .into_iter()
+    let counts = [
+        ("PV events of a newer Xen", summary.total().counts.unknown),
+        (
+            "records out of the order of their time; exits around them may have a wrong one",
+            summary.disordered(),
+        ),
+        (
+            "exits without records of the scheduler: timed until the next entry on their CPU, of whichever vCPU",
+            unscheduled(summary),
+        ),
+    ];
+    let counted = counts.into_iter().filter(|(_, count)| *count > 0);
+    counted
+        .map(|(name, count)| (name.to_owned(), count))
         .collect()
+}
+
+/// Exits of a trace that does not tell which vCPU a CPU runs.
+fn unscheduled(summary: &Summary<PvDetail>) -> u64 {
+    let mut logs = summary.pcpus().map(|(_, log)| log.bytes(Class::Sched));
+    if logs.any(|bytes| bytes > 0) {
+        return 0;
+    }
+    summary
+        .times()
+        .exits()
+        .map(|(_, _, spell)| spell.count)
+        .sum()
 }
 
 fn party(owner: Owner, detail: &PvDetail, symbols: &Symbols) -> Party {
@@ -266,6 +292,22 @@ mod tests {
         let ptwr = party.items.iter().find(|item| item.name == "ptwr").unwrap();
         let per_entry = ptwr.per_unit.unwrap();
         assert!((per_entry * entries as f64 - ptwr.count as f64).abs() < 1e-6);
+    }
+
+    #[test]
+    fn exits_whose_vcpu_is_not_known_are_told() {
+        let exit = [0xa008_1002_u32, 10, 0, 12, 0];
+        let words = [&[0x2001_f003, 0, 32][..], &exit, &[0x8008_1001, 60, 0]].concat();
+        let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+        let observation = observed(&bytes, "");
+        assert_eq!(item(&observation, "HLT").mean_cycles(), Some(50));
+        let unknown: Vec<_> = observation.capture.unknown.into_iter().collect();
+        assert!(
+            unknown[0]
+                .0
+                .starts_with("exits without records of the scheduler")
+        );
+        assert_eq!(unknown[0].1, 1);
     }
 
     #[test]

@@ -153,13 +153,9 @@ fn events(party: &Party) -> Table {
         });
     }
     if items.iter().any(|item| item.cycles.is_some()) {
-        let mean = |item: &Item| {
-            or_none(
-                item.cycles
-                    .and_then(|cycles| cycles.checked_div(item.count)),
-            )
-        };
-        table.each(items, Column::right("cycles each"), mean);
+        table.each(items, Column::right("cycles each"), |item| {
+            or_none(item.mean_cycles())
+        });
     }
     footnotes(&mut table, party);
     table
@@ -174,8 +170,12 @@ fn footnotes(table: &mut Table, party: &Party) {
     }
     for item in &party.items {
         if let Some(timed) = item.timed {
+            let unit = match item.cycles {
+                Some(_) => "cycles",
+                None => "ns",
+            };
             table.footnote(format!(
-                "ns each of {}: of the {timed} of {} whose end is in the capture",
+                "{unit} each of {}: of the {timed} of {} whose end is in the capture",
                 item.name, item.count
             ));
         }
