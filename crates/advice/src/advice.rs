@@ -1,5 +1,6 @@
 //! Advice: a rule that applies to a capture or a host.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Serialize, Serializer};
@@ -33,6 +34,48 @@ pub struct Advice<'r> {
     pub not_when: &'r str,
     /// Measured gain, with its bill.
     pub gain: &'r Gain,
+}
+
+/// A rule that may apply to a capture: no condition fails, and some are on events that were not recorded.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Undecided<'r> {
+    /// The rule's name.
+    pub rule: &'r str,
+    /// The problem, in one line.
+    pub title: &'r str,
+    /// Party or capture for which most conditions hold.
+    pub subject: Subject,
+    /// The figures of the conditions that hold; none where nothing that the rule asks for was recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<Figure>,
+    /// Items of which nothing was recorded, such as `calls/UFFDIO_COPY`.
+    pub unknown: Vec<String>,
+    /// Tracepoints that were not recorded and tell of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<&'static str>,
+    /// Command that says how they are recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<&'r str>,
+}
+
+/// Rules on a capture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OnCapture<'r> {
+    /// Those that fire.
+    pub advice: Vec<Advice<'r>>,
+    /// Those that the capture cannot decide.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub undecided: Vec<Undecided<'r>>,
+}
+
+/// Rules on a host of which nothing was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OnHost<'r> {
+    /// Those of which it meets every requirement.
+    pub advice: Vec<Advice<'r>>,
+    /// Others of which it breaks no requirement, by the command that says how to record what decides them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub record: BTreeMap<&'r str, Vec<&'r str>>,
 }
 
 /// Whom advice is about.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pagetoll_captures::{Item, Party, total};
+use pagetoll_captures::{Item, Party, Recorded, total};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -76,6 +76,17 @@ pub struct Figure {
     pub figure: f64,
 }
 
+/// A condition on a capture that may not have recorded what it counts.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Judgement<'c> {
+    /// It is met.
+    Holds(Figure),
+    /// It is not.
+    Fails,
+    /// No event of these was recorded, so that there may have been any number of them.
+    Unknown(Vec<&'c Selector>),
+}
+
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.per {
@@ -86,6 +97,38 @@ impl fmt::Display for Figure {
 }
 
 impl Condition {
+    /// True if a capture that recorded this holds what decides the condition.
+    #[must_use]
+    pub fn is_decided_by(&self, recorded: &Recorded) -> bool {
+        let of_divisor = match &self.per {
+            Some(Per::Count(selector)) => selector.is_recorded(recorded),
+            Some(Per::Unit) | None => true,
+        };
+        self.count.is_recorded(recorded) && of_divisor
+    }
+
+    /// [`Self::holds`], where the capture recorded what decides it. A count of nothing that is known decides alone.
+    pub(crate) fn judge(&self, parties: &[Party], recorded: &Recorded) -> Judgement<'_> {
+        let divisor = match &self.per {
+            Some(Per::Count(selector)) => Some(selector),
+            Some(Per::Unit) | None => None,
+        };
+        let is_known = |selector: &&Selector| {
+            selector.is_recorded(recorded) || Measure::Count.sum(selector, parties) > 0
+        };
+        let selectors = [Some(&self.count), divisor].into_iter().flatten();
+        let (known, unknown): (Vec<_>, Vec<_>) = selectors.partition(is_known);
+        let is_nothing = |selector: &Selector| {
+            known.contains(&selector) && Measure::Count.sum(selector, parties) == 0
+        };
+        let is_too_few = self.at_least.is_some_and(|least| least > 0.0) && is_nothing(&self.count);
+        if unknown.is_empty() || divisor.is_some_and(is_nothing) || is_too_few {
+            let figure = self.holds(parties);
+            return figure.map_or(Judgement::Fails, Judgement::Holds);
+        }
+        Judgement::Unknown(unknown)
+    }
+
     /// Figure over these parties, if it is within the bounds. A condition with a lower bound never holds without a
     /// count.
     #[must_use]
@@ -259,6 +302,49 @@ mod tests {
         ] {
             let condition = format!("count = 'exits/npf'\n{bounds}");
             assert_eq!(figure(&condition, &parties).is_some(), holds, "{bounds}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_recorded_is_unknown_and_not_nothing() {
+        let mapped = [party(Some(8), vec![item(Group::Mapped, "4K", 4)])];
+        let nothing = Recorded::default();
+        let maps = Recorded::tracepoints(["kvmmmu:kvm_mmu_set_spte"]);
+        let both = Recorded::tracepoints(["kvmmmu:kvm_mmu_set_spte", "syscalls:sys_enter_ioctl"]);
+        for (condition, recorded, expected) in [
+            ("count = 'mapped/4K'\nat-least = 4", &nothing, "holds"),
+            ("count = 'mapped/2M'\nat-least = 4", &nothing, "unknown"),
+            ("count = 'mapped/2M'\nat-least = 4", &maps, "fails"),
+            ("count = 'calls/UFFDIO_COPY'\nat-most = 0", &maps, "unknown"),
+            ("count = 'calls/UFFDIO_COPY'\nat-most = 0", &both, "holds"),
+            (
+                "count = 'calls/UFFDIO_COPY'\nper = 'mapped/4K'\nat-least = 1",
+                &maps,
+                "unknown",
+            ),
+            (
+                "count = 'calls/UFFDIO_COPY'\nper = 'mapped/2M'\nat-least = 1",
+                &maps,
+                "fails",
+            ),
+            (
+                "count = 'mapped/2M'\nper = 'calls/UFFDIO_COPY'\nat-least = 1",
+                &maps,
+                "fails",
+            ),
+            (
+                "count = 'traps/ptwr'\nper = 'unit'\nat-least = 1",
+                &maps,
+                "unknown",
+            ),
+        ] {
+            let parsed: Condition = toml::from_str(condition).unwrap();
+            let judged = match parsed.judge(&mapped, recorded) {
+                Judgement::Holds(_) => "holds",
+                Judgement::Fails => "fails",
+                Judgement::Unknown(_) => "unknown",
+            };
+            assert_eq!(judged, expected, "{condition} {recorded:?}");
         }
     }
 

@@ -1,12 +1,15 @@
 //! All rules, and how they are tried.
 
-use pagetoll_captures::{Observation, Party};
+use std::collections::BTreeSet;
+
+use pagetoll_captures::{Observation, Party, Recorded};
 use thiserror::Error;
 
-use crate::advice::{Advice, Subject};
-use crate::condition::Figure;
+use crate::advice::{Advice, OnCapture, OnHost, Subject, Undecided};
+use crate::condition::{Figure, Judgement};
 use crate::facts::{Facts, RequirementCheck};
 use crate::rule::{Rule, Scope};
+use crate::selector::Selector;
 
 /// The text of each rule, by name.
 macro_rules! texts {
@@ -60,28 +63,42 @@ impl Rules {
         self.0.iter()
     }
 
-    /// Advice on a capture.
+    /// Advice on a capture, and the rules that it cannot decide.
     #[must_use]
-    pub fn on(&self, observation: &Observation) -> Vec<Advice<'_>> {
+    pub fn on(&self, observation: &Observation) -> OnCapture<'_> {
         let facts = Facts::from_capture(&observation.capture);
-        let rules = self.0.iter().filter(|rule| !rule.when.is_empty());
-        let advice = rules.filter_map(|rule| {
-            let (subject, found) = strongest(rule, &observation.parties)?;
-            advice_unless_unmet(rule, subject, found, rule.machine.check(&facts))
-        });
-        advice.collect()
+        let mut all = OnCapture::default();
+        for rule in self.0.iter().filter(|rule| !rule.when.is_empty()) {
+            let checks = rule.machine.check(&facts);
+            match strongest(rule, observation) {
+                Some((subject, Tried { found, unknown })) if unknown.is_empty() => {
+                    let advice = advice_unless_unmet(rule, subject, found, checks);
+                    all.advice.extend(advice);
+                }
+                Some((subject, tried)) if !is_unmet(&checks) => {
+                    all.undecided.push(undecided(rule, subject, tried));
+                }
+                _ => {}
+            }
+        }
+        all
     }
 
-    /// Advice on a host before anything was recorded: rules of which it meets every requirement.
+    /// Advice on a host before anything was recorded, and what to record for further rules.
     #[must_use]
-    pub fn before(&self, facts: &Facts) -> Vec<Advice<'_>> {
-        let advice = self.0.iter().filter_map(|rule| {
+    pub fn before(&self, facts: &Facts) -> OnHost<'_> {
+        let mut all = OnHost::default();
+        for rule in &self.0 {
             let checks = [rule.machine.check(facts), rule.host.check(facts)].concat();
             let is_known = checks.iter().all(|check| check.is_met.is_some());
-            (is_known && !checks.is_empty())
-                .then(|| advice_unless_unmet(rule, Subject::Host, Vec::new(), checks))?
-        });
-        advice.collect()
+            if is_known && !checks.is_empty() {
+                let advice = advice_unless_unmet(rule, Subject::Host, Vec::new(), checks);
+                all.advice.extend(advice);
+            } else if let Some(record) = rule.record.as_deref().filter(|_| !is_unmet(&checks)) {
+                all.record.entry(record).or_default().push(&rule.id);
+            }
+        }
+        all
     }
 }
 
@@ -104,23 +121,69 @@ fn read(file: &'static str, text: &str) -> Result<Rule, RuleError> {
     }
 }
 
-/// Party for which every condition holds; among several the one with the highest count of the first condition.
-fn strongest(rule: &Rule, parties: &[Party]) -> Option<(Subject, Vec<Figure>)> {
+/// Conditions of a rule of which none fails.
+struct Tried<'r> {
+    /// Of those that hold.
+    found: Vec<Figure>,
+    /// Of those that nothing was recorded for.
+    unknown: Vec<&'r Selector>,
+}
+
+/// Party for which no condition fails: the one with fewest that are unknown, among several with the highest count of the
+/// first.
+fn strongest<'r>(rule: &'r Rule, observation: &Observation) -> Option<(Subject, Tried<'r>)> {
+    let Observation { capture, parties } = observation;
     match rule.scope {
-        Scope::Capture => Some((Subject::Capture, holding(rule, parties)?)),
+        Scope::Capture => Some((Subject::Capture, tried(rule, parties, &capture.recorded)?)),
         Scope::Party => {
-            let held = parties.chunks(1).filter_map(|party| {
-                let found = holding(rule, party)?;
-                Some((Subject::Party(party.first()?.name.clone()), found))
+            let tried = parties.chunks(1).filter_map(|party| {
+                let tried = tried(rule, party, &capture.recorded)?;
+                Some((Subject::Party(party.first()?.name.clone()), tried))
             });
-            held.max_by_key(|(_, found)| found.first().map(|figure| figure.count))
+            tried.max_by_key(|(_, Tried { found, unknown })| {
+                let first = found.first().map(|figure| figure.count);
+                (std::cmp::Reverse(unknown.len()), first)
+            })
         }
     }
 }
 
-fn holding(rule: &Rule, parties: &[Party]) -> Option<Vec<Figure>> {
-    let figures = rule.when.iter().map(|condition| condition.holds(parties));
-    figures.collect()
+/// `None` where a condition fails.
+fn tried<'r>(rule: &'r Rule, parties: &[Party], recorded: &Recorded) -> Option<Tried<'r>> {
+    let mut tried = Tried {
+        found: Vec::new(),
+        unknown: Vec::new(),
+    };
+    for condition in &rule.when {
+        match condition.judge(parties, recorded) {
+            Judgement::Holds(figure) => tried.found.push(figure),
+            Judgement::Fails => return None,
+            Judgement::Unknown(selectors) => tried.unknown.extend(selectors),
+        }
+    }
+    Some(tried)
+}
+
+fn undecided<'r>(rule: &'r Rule, subject: Subject, tried: Tried<'r>) -> Undecided<'r> {
+    let unknown: BTreeSet<_> = tried.unknown.iter().map(ToString::to_string).collect();
+    let tracepoints = tried
+        .unknown
+        .iter()
+        .flat_map(|selector| selector.tracepoints());
+    let events: BTreeSet<_> = tracepoints.collect();
+    Undecided {
+        rule: &rule.id,
+        title: &rule.title,
+        subject,
+        found: tried.found,
+        unknown: unknown.into_iter().collect(),
+        events: events.into_iter().collect(),
+        record: rule.record.as_deref(),
+    }
+}
+
+fn is_unmet(checks: &[RequirementCheck]) -> bool {
+    checks.iter().any(|check| check.is_met == Some(false))
 }
 
 /// `None` where a requirement is not met. What is not known becomes a proviso.
@@ -130,17 +193,16 @@ fn advice_unless_unmet(
     found: Vec<Figure>,
     checks: Vec<RequirementCheck>,
 ) -> Option<Advice<'_>> {
-    let is_broken = checks.iter().any(|check| check.is_met == Some(false));
+    let is_unmet = is_unmet(&checks);
     let (met, unknown): (Vec<_>, Vec<_>) =
         checks.into_iter().partition(|check| check.is_met.is_some());
     let texts =
         |checks: Vec<RequirementCheck>| checks.into_iter().map(|check| check.what).collect();
-    (!is_broken).then(|| Advice::new(rule, subject, found, texts(met), texts(unknown)))
+    (!is_unmet).then(|| Advice::new(rule, subject, found, texts(met), texts(unknown)))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::fs;
     use std::path::Path;
 

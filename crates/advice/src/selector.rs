@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use pagetoll_captures::{Group, Item};
+use pagetoll_captures::{Group, Item, Recorded};
 use serde::de::value::{Error as Unknown, StrDeserializer};
 use serde::de::{Error, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
@@ -21,6 +21,16 @@ pub struct Selector {
 }
 
 impl Selector {
+    /// True if a capture without such items says that there were none.
+    pub(crate) fn is_recorded(&self, recorded: &Recorded) -> bool {
+        recorded.has(self.group, self.name.as_deref())
+    }
+
+    /// Tracepoints that tell of it; none where another recorder does.
+    pub(crate) fn tracepoints(&self) -> Vec<&'static str> {
+        Recorded::sources(self.group, self.name.as_deref())
+    }
+
     pub(crate) fn has(&self, item: &Item) -> bool {
         let named = self.name.as_ref();
         item.group == self.group && named.is_none_or(|name| *name == item.name)

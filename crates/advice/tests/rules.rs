@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
 use pagetoll_advice::{Advice, BilledRow, Facts, Gain, Rule, Rules};
-use pagetoll_captures::{Observation, observe};
+use pagetoll_captures::{Observation, Recorder, observe};
 use pagetoll_xentrace::symbols::Symbols;
 use serde::Deserialize;
 use serde_json::Value;
@@ -46,9 +46,9 @@ fn fired(rules: &Rules, name: &str) -> Vec<String> {
     let names = |advice: Vec<Advice<'_>>| advice.iter().map(|one| one.rule.to_owned()).collect();
     if name.ends_with(".toml") {
         let facts: Facts = toml::from_str(&fs::read_to_string(capture(name)).unwrap()).unwrap();
-        return names(rules.before(&facts));
+        return names(rules.before(&facts).advice);
     }
-    names(rules.on(&observed(name)))
+    names(rules.on(&observed(name)).advice)
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_host_gets_the_rules_of_which_it_meets_every_requirement() {
     let dom0 = "kernel = '7.3.4'\narch = 'x86-64'\nxen = 'dom0'\nnested = false\nkvm = 'absent'\niommu-groups = 12";
     let facts: Facts = toml::from_str(dom0).unwrap();
     let rules = Rules::embedded().unwrap();
-    let advice = rules.before(&facts);
+    let advice = rules.before(&facts).advice;
     let names: Vec<_> = advice.iter().map(|one| one.rule).collect();
     let expected = [
         "xen-pv-ptwr",
@@ -127,7 +127,7 @@ fn a_host_gets_the_rules_of_which_it_meets_every_requirement() {
 #[test]
 fn advice_has_the_figures_that_fired_it() {
     let rules = Rules::embedded().unwrap();
-    let on = rules.on(&observed("munmap-6.1.xentrace"));
+    let on = rules.on(&observed("munmap-6.1.xentrace")).advice;
     let ptwr = on.iter().find(|one| one.rule == "xen-pv-ptwr").unwrap();
     assert_eq!(ptwr.found.len(), 2);
     assert!(ptwr.found[0].figure > 0.9, "{:?}", ptwr.found);
@@ -137,12 +137,65 @@ fn advice_has_the_figures_that_fired_it() {
 #[test]
 fn what_a_capture_does_not_say_becomes_a_proviso() {
     let rules = Rules::embedded().unwrap();
-    let on = rules.on(&observed("fork-7.3.xentrace"));
+    let on = rules.on(&observed("fork-7.3.xentrace")).advice;
     let lazy = on.iter().find(|one| one.rule == "xen-lazy-mmu").unwrap();
     assert_eq!(lazy.provided, ["Linux 7.2 or later"]);
-    let on = rules.on(&observed("unmap-2m-7.3.txt"));
+    let on = rules.on(&observed("unmap-2m-7.3.txt")).advice;
     assert_eq!(on[0].met, ["Linux 7.2 or later"]);
     assert!(on[0].provided.is_empty());
+}
+
+/// The recipe of mapped pages alone records no ioctl: that no UFFDIO_COPY is in it says nothing.
+#[test]
+fn silence_on_what_was_not_recorded_is_no_advice() {
+    let rules = Rules::embedded().unwrap();
+    let on = rules.on(&observed("populated-4k.txt"));
+    assert_eq!(on.advice, []);
+    let thp = on.undecided.iter().find(|one| one.rule == "thp").unwrap();
+    assert_eq!(thp.found.len(), 3);
+    assert_eq!(thp.unknown, ["calls/UFFDIO_COPY"]);
+    assert_eq!(thp.events, ["syscalls:sys_enter_ioctl"]);
+    assert_eq!(thp.record, Some("pagetoll read --how demand"));
+    let whole = rules.on(&observed("populated-4k-demand.txt"));
+    assert!(whole.undecided.iter().all(|one| one.found.is_empty()));
+}
+
+/// What a rule says to record decides each of its conditions.
+#[test]
+fn one_printed_recipe_decides_every_condition_of_a_rule() {
+    for rule in Rules::embedded().unwrap().iter() {
+        let record = rule.record.as_deref().unwrap();
+        let Some(source) = record.strip_prefix("pagetoll read --how ") else {
+            assert!(rule.when.is_empty(), "{}: {record}", rule.id);
+            continue;
+        };
+        let source = source.split([',', ' ']).next().unwrap();
+        assert!(
+            Recorder::sources().contains(&source),
+            "{}: {source}",
+            rule.id
+        );
+        let recorded = Recorder::records(source);
+        for condition in &rule.when {
+            assert!(
+                condition.is_decided_by(&recorded),
+                "{}: --how {source} leaves {condition} undecided",
+                rule.id
+            );
+        }
+    }
+}
+
+#[test]
+fn a_host_is_told_how_to_record_what_it_cannot_tell() {
+    let facts: Facts =
+        toml::from_str("arch = 'x86-64'\nkvm = 'present'\nthp = 'always'\nxen = 'none'").unwrap();
+    let rules = Rules::embedded().unwrap();
+    let on = rules.before(&facts);
+    assert_eq!(on.advice, []);
+    let demand = &on.record["pagetoll read --how demand"];
+    assert_eq!(demand, &["uffd-copy-batch", "uffd-exit", "uffd-many-vcpus"]);
+    assert!(!on.record.keys().any(|record| record.contains("xentrace")));
 }
 
 #[test]

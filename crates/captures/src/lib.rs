@@ -28,7 +28,9 @@ pub use comparison::{Change, Comparison, NoWork, Side};
 pub use dump::{DumpError, dump};
 pub use format::{CaptureError, FORMATS, Format, observe, observe_stream};
 pub use lookalike::Lookalike;
-pub use observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume, total};
+pub use observation::{
+    Capture, Group, Item, Observation, Party, Place, Recorded, Unit, Volume, total,
+};
 pub use paste::{LeftOut, NumberedLine};
 pub use position::{Position, ReadError, Truncated};
 pub use recording::{Recorder, Recording};

@@ -2,6 +2,7 @@
 
 pub(crate) mod counters;
 pub(crate) mod function_graph;
+mod recorded;
 pub(crate) mod reports;
 pub(crate) mod tracepoints;
 pub(crate) mod xentrace;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::CaptureError;
 use crate::paste::LeftOut;
+pub use recorded::Recorded;
 
 /// Events that a refusal names.
 const MOST_REASONS: usize = 5;
@@ -47,6 +49,9 @@ pub struct Capture {
     /// Volume of each CPU, where a capture says so.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<Volume>,
+    /// Events of which there would be counts, had there been any.
+    #[serde(skip_serializing_if = "Recorded::is_empty")]
+    pub recorded: Recorded,
 }
 
 impl Observation {
@@ -62,6 +67,7 @@ impl Observation {
         of.lost = of.lost.saturating_add(capture.lost);
         of.truncated = of.truncated.take().or(capture.truncated);
         of.first_unreadable = of.first_unreadable.take().or(capture.first_unreadable);
+        of.recorded.retain_common(&capture.recorded);
         of.left_out.extend(capture.left_out);
         of.cpus.extend(capture.cpus);
         for (event, count) in capture.unknown {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::observation::tracepoints::USERFAULTFD;
+use crate::observation::{Group, Recorded};
 
 /// Tools and events that a host has to record with.
 #[derive(Clone, Debug)]
@@ -26,7 +27,7 @@ pub struct Recording {
     pub source: &'static str,
     /// Content of its captures.
     pub tells: &'static str,
-    /// Commands, one after the other; the last one reads what was recorded.
+    /// Commands, one after the other; the last ones read what was recorded.
     pub commands: Vec<String>,
     /// Remedies that are needed before that.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -60,6 +61,10 @@ const PERF: &str = "perf";
 const TRACE_CMD: &str = "trace-cmd";
 const XENTRACE: &str = "xentrace";
 
+/// The tracepoints of ioctl(2). A command names them itself, as the first has a filter.
+const ENTER_IOCTL: &str = "syscalls:sys_enter_ioctl";
+const EXIT_IOCTL: &str = "syscalls:sys_exit_ioctl";
+
 /// Events that KVM emits where the processor runs guests, and only there.
 const OF_HARDWARE: [&str; 4] = [
     "kvm:kvm_exit",
@@ -92,9 +97,32 @@ const SOURCES: &[Source] = &[
         notes: &[],
     },
     Source {
+        name: "demand",
+        tells: "how a guest's memory is populated: pages mapped, by size and order, and copied by its VMM; exits with their time",
+        with: With::Perf(&[
+            "kvm:kvm_exit",
+            "kvm:kvm_entry",
+            "kvm:kvm_page_fault",
+            "kvm:kvm_guest_fault",
+            "kvm:kvm_userspace_exit",
+            "kvm:kvm_unmap_hva_range",
+            "kvmmmu:kvm_mmu_set_spte",
+            "kvmmmu:fast_page_fault",
+            "kvmmmu:kvm_mmu_split_huge_page",
+            ENTER_IOCTL,
+            EXIT_IOCTL,
+        ]),
+        commands: &[
+            "perf record -a -m 16M -o demand.data -e {events} -e syscalls:sys_enter_ioctl --filter '{ioctls}' -e syscalls:sys_exit_ioctl -- sleep 10",
+            "pagetoll read demand.data",
+            "pagetoll advise demand.data",
+        ],
+        notes: &[],
+    },
+    Source {
         name: "userfaultfd",
         tells: "pages copied by a VMM into its guest, by call and time",
-        with: With::Perf(&["syscalls:sys_enter_ioctl", "syscalls:sys_exit_ioctl"]),
+        with: With::Perf(&[ENTER_IOCTL, EXIT_IOCTL]),
         commands: &[
             "perf record -m 16M -o uffd.data -p PID -e syscalls:sys_enter_ioctl --filter '{ioctls}' -e syscalls:sys_exit_ioctl -- sleep 10",
             "pagetoll read uffd.data",
@@ -178,10 +206,23 @@ impl Recorder {
         sources.map(|source| self.recording(source)).collect()
     }
 
+    /// What a capture of this source has; nothing of a source that does not exist.
+    #[must_use]
+    pub fn records(source: &str) -> Recorded {
+        let source = SOURCES.iter().find(|candidate| candidate.name == source);
+        match source.map(|source| &source.with) {
+            Some(With::Perf(events)) => Recorded::tracepoints(events.iter().copied()),
+            Some(With::Program(XENTRACE)) => {
+                Recorded::groups([Group::Traps, Group::Hypercalls, Group::Subcalls])
+            }
+            _ => Recorded::default(),
+        }
+    }
+
     fn recording(&self, source: &Source) -> Recording {
         let mut notes: Vec<String> = source.notes.iter().map(|note| (*note).to_owned()).collect();
         let (events, mut lacks) = match source.with {
-            With::Perf(events) => self.perf(events, &mut notes),
+            With::Perf(events) => self.perf(events, source.commands[0], &mut notes),
             With::Program(program) => (String::new(), self.lacks_program(program)),
             With::Counters if self.kvm_counters => (String::new(), Vec::new()),
             With::Counters => (
@@ -206,23 +247,37 @@ impl Recorder {
         }
     }
 
-    /// The events that this host has, and what it lacks.
-    fn perf(&self, wanted: &[&str], notes: &mut Vec<String>) -> (String, Vec<String>) {
+    /// The events that this host has and the command does not name, and what it lacks.
+    fn perf(
+        &self,
+        wanted: &[&str],
+        command: &str,
+        notes: &mut Vec<String>,
+    ) -> (String, Vec<String>) {
         let mut lacks = self.lacks_program(PERF);
-        let wanted = wanted
+        let emitted = wanted
             .iter()
             .copied()
             .filter(|event| self.kvm_is_hardware || !OF_HARDWARE.contains(event));
+        let (named, wanted): (Vec<_>, Vec<_>) = emitted.partition(|event| command.contains(event));
         let tracepoints = match &self.tracepoints {
             Ok(tracepoints) => tracepoints,
             Err(why) => {
                 lacks.push(format!("tracepoints: {why}"));
-                return (wanted.collect::<Vec<_>>().join(","), lacks);
+                return (wanted.join(","), lacks);
             }
         };
-        let (present, absent): (Vec<_>, Vec<_>) =
-            wanted.partition(|event| tracepoints.contains(*event));
-        if present.is_empty() {
+        let has = |event: &&str| tracepoints.contains(*event);
+        let missing: Vec<_> = named.into_iter().filter(|event| !has(event)).collect();
+        if !missing.is_empty() {
+            lacks.push(format!(
+                "tracepoints: this kernel lacks {}",
+                missing.join(", ")
+            ));
+        }
+        let needs_some = !wanted.is_empty();
+        let (present, absent): (Vec<_>, Vec<_>) = wanted.into_iter().partition(has);
+        if present.is_empty() && needs_some {
             lacks.push(format!(
                 "tracepoints: this kernel has none of {}",
                 absent.join(", ")
@@ -325,18 +380,36 @@ mod tests {
     }
 
     #[test]
-    fn the_last_command_reads_what_the_first_wrote() {
+    fn demand_has_ioctls_behind_the_events_of_kvm() {
+        let has = ["kvm:kvm_exit", "kvm:kvm_entry", ENTER_IOCTL, EXIT_IOCTL];
+        let demand = recording(&host(&has, true), "demand");
+        let command = &demand.commands[0];
+        assert!(
+            command.contains(
+                "-e kvm:kvm_exit,kvm:kvm_entry -e syscalls:sys_enter_ioctl --filter 'cmd=="
+            ),
+            "{command}"
+        );
+        assert!(!command.contains("tlb") && demand.lacks.is_empty());
+        let demand = recording(&host(&has[..3], true), "demand");
+        assert_eq!(
+            demand.lacks,
+            ["tracepoints: this kernel lacks syscalls:sys_exit_ioctl"]
+        );
+    }
+
+    #[test]
+    fn the_last_commands_read_what_the_first_wrote() {
         for recording in host(&["kvm:kvm_exit"], true).recordings(None) {
-            let last = recording.commands.last().unwrap();
-            let file = last.strip_prefix("pagetoll read ").unwrap();
-            assert!(
-                recording
-                    .commands
-                    .iter()
-                    .rev()
-                    .skip(1)
-                    .any(|command| command.contains(file))
-            );
+            let (reads, records): (Vec<_>, Vec<_>) = recording
+                .commands
+                .iter()
+                .partition(|command| command.starts_with("pagetoll "));
+            assert!(reads[0].starts_with("pagetoll read "), "{reads:?}");
+            for command in reads {
+                let file = command.split(' ').next_back().unwrap();
+                assert!(records.iter().any(|command| command.contains(file)));
+            }
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Observations of reports: `perf kvm stat report`'s exits with their time, and the maps of a bpftrace script.
 
 use crate::format::{CaptureError, Source};
-use crate::observation::{Capture, Group, Item, Observation, Party, total};
+use crate::observation::{Capture, Group, Item, Observation, Party, Recorded, total};
 use crate::reports::bpftrace::{self, MapValue, Values};
-use crate::reports::perf_kvm::{self, ExitReport};
+use crate::reports::perf_kvm::{self, ExitReport, ExitReports};
 
 pub(crate) fn observe_perf_kvm(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
     let found = perf_kvm::read(&source.whole()?)?;
@@ -11,11 +11,19 @@ pub(crate) fn observe_perf_kvm(source: &mut Source<'_>) -> Result<Observation, C
         capture: Capture {
             lost: total(found.reports.iter().filter_map(|report| report.lost)),
             truncated: found.truncated.as_ref().map(ToString::to_string),
+            recorded: recorded(&found),
             left_out: found.left_out,
             ..source.capture()
         },
         parties: found.reports.iter().map(exits).collect(),
     })
+}
+
+/// Every exit is in a whole table of exits; other tables are of I/O.
+fn recorded(found: &ExitReports) -> Recorded {
+    let is_whole = found.left_out.is_none() && found.truncated.is_none();
+    let are_exits = found.reports.iter().all(|report| report.event == "VM-EXIT");
+    Recorded::groups((is_whole && are_exits).then_some(Group::Exits))
 }
 
 fn exits(report: &ExitReport) -> Party {

@@ -13,7 +13,7 @@ use pagetoll_ftrace::trace_text;
 use pagetoll_ftrace::tracepoint::{Event, Item as Traced, Name, Tally};
 
 use crate::format::{CaptureError, Content, Source};
-use crate::observation::{Capture, Observation};
+use crate::observation::{Capture, Observation, Recorded};
 use crate::perf_data::Reader;
 use thread::Thread;
 
@@ -53,6 +53,7 @@ pub(crate) fn observe_text(source: &mut Source<'_>) -> Result<Observation, Captu
 struct Threads {
     by_key: BTreeMap<Key, Thread>,
     others: Thread,
+    seen: Recorded,
 }
 
 impl Threads {
@@ -61,7 +62,10 @@ impl Threads {
         let mut threads = Self::default();
         while let Some(item) = next()? {
             match item {
-                Traced::Event(event) => threads.thread(&event).take(&event),
+                Traced::Event(event) => {
+                    threads.seen.insert(&event.payload);
+                    threads.thread(&event).take(&event);
+                }
                 Traced::Lost(_) => threads.gap(),
             }
         }
@@ -93,10 +97,24 @@ impl Threads {
         let mut parties: Vec<_> = named.chain(others).collect();
         parties.sort_by_key(|party| std::cmp::Reverse(party.unit.map(|unit| unit.count)));
         Observation {
-            capture: with_tally(capture, tally),
+            capture: Capture {
+                recorded: recorded(self.seen, tally),
+                ..with_tally(capture, tally)
+            },
             parties,
         }
     }
+}
+
+/// Tracepoints that were seen, and those of which a capture says that they were recorded; unless some events could not be
+/// read, which may have been any.
+fn recorded(mut seen: Recorded, tally: &Tally) -> Recorded {
+    if tally.unreadable == 0 {
+        seen.extend(Recorded::tracepoints(
+            tally.recorded.iter().map(String::as_str),
+        ));
+    }
+    seen
 }
 
 fn with_tally(capture: Capture, tally: &Tally) -> Capture {

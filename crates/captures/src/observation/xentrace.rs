@@ -1,7 +1,7 @@
 //! A capture of Xen's xentrace: the traps and hypercalls of PV guests, by function, for each page-table entry that they had
 //! changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pagetoll_xentrace::symbols::Symbols;
 use pagetoll_xentrace::{
@@ -9,7 +9,7 @@ use pagetoll_xentrace::{
 };
 
 use crate::format::{CaptureError, Source};
-use crate::observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume};
+use crate::observation::{Capture, Group, Item, Observation, Party, Place, Recorded, Unit, Volume};
 
 /// Unit of work.
 const ENTRY: &str = "page-table entry changed";
@@ -39,10 +39,25 @@ pub(crate) fn observe(source: &mut Source<'_>) -> Result<Observation, CaptureErr
         party.items.extend(times.remove(&owner).unwrap_or_default());
         party
     });
+    let parties: Vec<_> = parties.collect();
     Ok(Observation {
-        parties: parties.collect(),
-        capture,
+        capture: Capture {
+            recorded: recorded(&parties),
+            ..capture
+        },
+        parties,
     })
+}
+
+/// Classes of events are recorded as a whole: traps and hypercalls are of one (`TRC_PV_ENTRY`), calls inside multicalls of another
+/// (`TRC_PV_SUBCALL`; `__trace_var` of `xen/common/trace.c`).
+fn recorded(parties: &[Party]) -> Recorded {
+    let items = parties.iter().flat_map(|party| &party.items);
+    let mut groups: BTreeSet<Group> = items.map(|item| item.group).collect();
+    if groups.contains(&Group::Traps) || groups.contains(&Group::Hypercalls) {
+        groups.extend([Group::Traps, Group::Hypercalls]);
+    }
+    Recorded::groups(groups)
 }
 
 /// Runstates and exits of each, with their time.

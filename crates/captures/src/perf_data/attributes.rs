@@ -119,6 +119,12 @@ impl Attributes {
         self.all.first()
     }
 
+    /// Numbers of the tracepoints that were recorded.
+    pub(super) fn tracepoints(&self) -> impl Iterator<Item = u64> {
+        let tracepoints = self.all.iter().filter(|one| one.kind == TRACEPOINT);
+        tracepoints.map(|one| one.config)
+    }
+
     fn by_id(&self, id: u64) -> Option<&Attribute> {
         self.by_id.get(&id).and_then(|&index| self.all.get(index))
     }

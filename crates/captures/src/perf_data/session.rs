@@ -104,6 +104,12 @@ impl Session {
 
     /// No more records will come.
     pub(super) fn finish(&mut self) {
+        for number in self.attributes.tracepoints() {
+            let tracepoint = self.tracepoints.get(number);
+            if let Some(known) = tracepoint.filter(|tracepoint| tracepoint.layout.is_some()) {
+                self.tally.count_recorded(&known.name);
+            }
+        }
         self.queue.finish();
         if let Some(lost) = self.losses.rest() {
             self.tally.count_lost(&lost);

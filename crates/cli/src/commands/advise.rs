@@ -2,10 +2,12 @@
 
 mod document;
 
+pub(super) use document::remedy;
+
 use std::path::Path;
 
 use anyhow::Result;
-use pagetoll_advice::{Advice, Facts, Rules};
+use pagetoll_advice::{Facts, Rules};
 use pagetoll_captures::Capture;
 use serde::Serialize;
 
@@ -17,12 +19,13 @@ use crate::output::Destination;
 
 /// Advice in JSON: on a capture, or on a host.
 #[derive(Serialize)]
-struct Advised<'a> {
+struct Advised<'a, R> {
     #[serde(skip_serializing_if = "Option::is_none")]
     capture: Option<&'a Capture>,
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<&'a Facts>,
-    advice: Vec<Advice<'a>>,
+    #[serde(flatten)]
+    rules: R,
 }
 
 /// Tries all rules.
@@ -40,9 +43,9 @@ fn on_capture(file: &Path, args: &AdviseArgs, destination: &Destination) -> Resu
     let advised = Advised {
         capture: Some(&observation.capture),
         host: None,
-        advice: rules.on(&observation),
+        rules: rules.on(&observation),
     };
-    let document = document::of_capture(&observation.capture, &advised.advice);
+    let document = document::of_capture(&observation.capture, &advised.rules);
     write_list(document, &advised, destination)?;
     Ok(deliver(&[&observation.capture]))
 }
@@ -53,9 +56,9 @@ fn on_host(destination: &Destination) -> Result<Outcome> {
     let advised = Advised {
         capture: None,
         host: Some(&facts),
-        advice: rules.before(&facts),
+        rules: rules.before(&facts),
     };
-    let document = document::of_host(&facts, &advised.advice)?;
+    let document = document::of_host(&facts, &advised.rules)?;
     write_list(document, &advised, destination)?;
     Ok(Outcome::Success)
 }

@@ -6,7 +6,7 @@ mod how;
 mod live;
 
 use anyhow::Result;
-use pagetoll_advice::{Advice, Rules};
+use pagetoll_advice::{Advice, OnCapture, Rules, Undecided};
 use pagetoll_captures::{Comparison, Observation};
 use serde::Serialize;
 
@@ -21,9 +21,12 @@ use crate::output::Destination;
 struct Read<'a> {
     #[serde(flatten)]
     observation: &'a Observation,
-    /// What rules say of it.
+    /// Rules that fire.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     advice: Vec<Advice<'a>>,
+    /// Rules of which some conditions hold and others cannot be judged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    undecided: Vec<Undecided<'a>>,
 }
 
 /// Reads a capture, or two. They are read as streams, whatever their size.
@@ -43,11 +46,14 @@ pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
     };
     let Some(other) = &args.compare else {
         let rules = Rules::embedded()?;
+        let OnCapture { advice, undecided } = rules.on(&first);
+        let in_part = undecided.into_iter().filter(|rule| !rule.found.is_empty());
         let read = Read {
             observation: &first,
-            advice: rules.on(&first),
+            advice,
+            undecided: in_part.collect(),
         };
-        write_list(document::of(&first, &read.advice), &read, &destination)?;
+        write_list(document::of(&read), &read, &destination)?;
         return Ok(deliver(&[&first.capture]));
     };
     let second = observed(other, &symbols)?;

@@ -715,6 +715,22 @@ fn a_capture_that_is_read_has_a_line_for_each_rule() {
 }
 
 #[test]
+fn what_a_capture_did_not_record_is_named_with_its_recipe() {
+    let file = advised("populated-4k.txt");
+    let advice = printed(&["advise", &file]);
+    for line in [
+        "  advice  none: cannot judge from this, record what is named below",
+        "cannot judge thp: guest memory is mapped 4 KiB at a time, page after page",
+        "  not recorded  calls/UFFDIO_COPY",
+        "  record        syscalls:sys_enter_ioctl: pagetoll read --how demand",
+    ] {
+        assert!(advice.contains(line), "{advice}");
+    }
+    let line = "thp, the capture: cannot judge: record syscalls:sys_enter_ioctl: pagetoll read --how demand";
+    assert!(printed(&["read", &file]).contains(line));
+}
+
+#[test]
 fn advice_without_a_capture_is_of_this_host() {
     let json: serde_json::Value =
         serde_json::from_str(&printed(&["advise", "--format", "json"])).unwrap();

@@ -21,6 +21,8 @@ pub(super) enum Line<'a> {
     Kernel(&'a str),
     /// The architecture, from the header of `perf script`.
     Arch(&'a str),
+    /// A tracepoint that was recorded, from the header of `perf script`.
+    Recorded(&'a str),
     /// An empty line or a comment.
     Nothing,
     /// Anything else.
@@ -53,12 +55,17 @@ impl<'a> Line<'a> {
     }
 }
 
-/// ` os release : 6.18.44`, ` arch : x86_64` (`tools/perf/util/header.c`).
+/// ` os release : 6.18.44`, ` arch : x86_64`, ` event : name = kvm:kvm_exit, , id = { 84, 85 }, ..`
+/// (`tools/perf/util/header.c`).
 fn machine(comment: &str) -> Option<Line<'_>> {
     let (name, value) = comment.split_once(" : ")?;
     match name.trim() {
         "os release" => Some(Line::Kernel(value.trim())),
         "arch" => Some(Line::Arch(value.trim())),
+        "event" => {
+            let (name, _rest) = value.trim().strip_prefix("name = ")?.split_once(',')?;
+            Some(Line::Recorded(name.trim()))
+        }
         _ => None,
     }
 }

@@ -137,6 +137,10 @@ impl Seen {
                 self.tally.machine.arch = Some(name.to_owned());
                 None
             }
+            Line::Recorded(name) => {
+                self.tally.count_recorded(name);
+                None
+            }
             Line::Nothing => None,
             Line::Other => {
                 self.tally.other_lines += 1;

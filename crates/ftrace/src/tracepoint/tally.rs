@@ -1,8 +1,8 @@
 //! Counts of all that a reader saw besides the events that it handed over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Lost, Machine};
+use super::{Known, Lost, Machine};
 
 /// Unknown events that are counted apart by name: a kernel has some 2500 tracepoints. The rest is one sum.
 pub const MAX_NAMES: usize = 4096;
@@ -41,6 +41,9 @@ pub struct Tally {
     pub truncated: Option<Truncated>,
     /// Machine that it was recorded on.
     pub machine: Machine,
+    /// Tracepoints with a payload that were recorded, such as `kvm:kvm_exit`, as far as the head of a trace names them: that
+    /// there is no event of them says that none happened.
+    pub recorded: BTreeSet<String>,
 }
 
 impl Tally {
@@ -58,6 +61,15 @@ impl Tally {
             self.unknown.insert(name.to_owned(), 1);
         } else {
             self.unknown_others += 1;
+        }
+    }
+
+    /// Notes that a tracepoint, `SYSTEM:NAME`, was recorded. One without a payload is left out: there are as many as a file
+    /// names.
+    pub fn count_recorded(&mut self, name: &str) {
+        let split = name.split_once(':');
+        if split.is_some_and(|(system, event)| Known::named(Some(system), event).is_some()) {
+            self.recorded.insert(name.to_owned());
         }
     }
 

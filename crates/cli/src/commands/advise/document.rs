@@ -1,31 +1,83 @@
 //! How advice is printed.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
-use pagetoll_advice::{Advice, BilledRow, Facts, Gain, KvmMode};
+use pagetoll_advice::{
+    Advice, BilledRow, Facts, Figure, Gain, KvmMode, OnCapture, OnHost, Undecided,
+};
 use pagetoll_captures::Capture;
 use pagetoll_live::host::SHADOW_PAGING;
 use pagetoll_render::document::{Document, Fact, Section};
 
 /// Advice on a capture.
-pub(super) fn of_capture(capture: &Capture, advice: &[Advice<'_>]) -> Document {
+pub(super) fn of_capture(capture: &Capture, rules: &OnCapture<'_>) -> Document {
+    let OnCapture { advice, undecided } = rules;
     let mut facts = vec![Fact::new("format", capture.format.as_ref())];
     let kernel = capture.kernel.iter();
     facts.extend(kernel.map(|release| Fact::new("kernel", format!("Linux {release}"))));
-    facts.extend(advice.is_empty().then(nothing));
-    document(format!("advise {}", capture.file), facts, advice)
+    facts.extend(advice.is_empty().then(|| match undecided.as_slice() {
+        [] => Fact::new("advice", "none: no rule applies"),
+        _ => Fact::new(
+            "advice",
+            "none: cannot judge from this, record what is named below",
+        ),
+    }));
+    let (judged_in_part, not_judged): (Vec<_>, Vec<_>) =
+        undecided.iter().partition(|rule| !rule.found.is_empty());
+    let mut document = document(format!("advise {}", capture.file), facts, advice);
+    let sections = &mut document.sections;
+    sections.extend(judged_in_part.into_iter().map(unjudged));
+    sections.push(Section::list("Nothing recorded", unrecorded(&not_judged)));
+    document
+}
+
+/// A rule that a capture does not decide.
+fn unjudged(rule: &Undecided<'_>) -> Section {
+    let mut facts = vec![Fact::new("of", rule.subject.to_string())];
+    facts.extend(counted(&rule.found));
+    facts.push(Fact::new("not recorded", rule.unknown.join(", ")));
+    facts.push(Fact::new("record", remedy(rule)));
+    Section::facts(format!("cannot judge {}: {}", rule.rule, rule.title), facts)
+}
+
+/// Events that a rule lacks, and the command that says how to record them.
+pub(in super::super) fn remedy(rule: &Undecided<'_>) -> String {
+    let events = rule.events.join(", ");
+    let parts = [events.as_str(), rule.record.unwrap_or_default()];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(": ")
+}
+
+/// Rules that a capture says nothing of, a line for each way to record what they need.
+fn unrecorded(rules: &[&Undecided<'_>]) -> Vec<String> {
+    let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for rule in rules {
+        let record = rule.record.unwrap_or_default();
+        names.entry(record).or_default().push(rule.rule);
+    }
+    let line = |(record, names): (&str, Vec<&str>)| {
+        format!("cannot judge {}: record it: {record}", names.join(", "))
+    };
+    names.into_iter().map(line).collect()
 }
 
 /// Advice on a host, and what it is.
-pub(super) fn of_host(facts: &Facts, advice: &[Advice<'_>]) -> Result<Document> {
+pub(super) fn of_host(facts: &Facts, rules: &OnHost<'_>) -> Result<Document> {
     let mut found: Vec<_> = named(facts)?;
     let shadows = facts.kvm == Some(KvmMode::Shadow);
     found.extend(shadows.then(|| Fact::new("note", SHADOW_PAGING)));
-    found.extend(advice.is_empty().then(nothing));
-    Ok(document("advise this host".to_owned(), found, advice))
-}
-
-fn nothing() -> Fact {
-    Fact::new("advice", "none: no rule applies")
+    if rules.advice.is_empty() {
+        found.push(Fact::new("advice", "none without a capture"));
+    }
+    let mut document = document("advise this host".to_owned(), found, &rules.advice);
+    let record = rules.record.iter();
+    let lines = record.map(|(record, names)| format!("{record}: for {}", names.join(", ")));
+    let title = "Cannot judge without a capture: record one, then pagetoll advise FILE";
+    document
+        .sections
+        .push(Section::list(title, lines.collect()));
+    Ok(document)
 }
 
 /// Facts under the names that JSON has for them.
@@ -63,12 +115,7 @@ fn section(advice: &Advice<'_>) -> Section {
         gain.evidence
     );
     let mut facts = vec![Fact::new("of", advice.subject.to_string())];
-    facts.extend(
-        advice
-            .found
-            .iter()
-            .map(|one| Fact::new("counted", one.to_string())),
-    );
+    facts.extend(counted(&advice.found));
     facts.extend(advice.met.iter().map(|one| Fact::new("is so", one)));
     facts.extend(advice.provided.iter().map(|one| Fact::new("provided", one)));
     facts.extend(advice.record.map(|how| Fact::new("record", how)));
@@ -80,6 +127,11 @@ fn section(advice: &Advice<'_>) -> Section {
         Fact::new("not when", advice.not_when),
     ]);
     Section::facts(format!("{rule}: {title}"), facts)
+}
+
+fn counted(figures: &[Figure]) -> impl Iterator<Item = Fact> {
+    let figures = figures.iter();
+    figures.map(|one| Fact::new("counted", one.to_string()))
 }
 
 fn kept(gain: &Gain) -> String {
@@ -101,7 +153,7 @@ mod tests {
                 kvm: Some(kvm),
                 ..Facts::default()
             };
-            format!("{:?}", of_host(&facts, &[]).unwrap()).contains(SHADOW_PAGING)
+            format!("{:?}", of_host(&facts, &OnHost::default()).unwrap()).contains(SHADOW_PAGING)
         };
         assert!(notes(KvmMode::Shadow) && !notes(KvmMode::Present));
     }

@@ -1,11 +1,12 @@
 //! How a capture and a comparison are printed.
 
 use pagetoll_advice::Advice;
-use pagetoll_captures::{
-    Capture, Change, Comparison, Group, Item, Observation, Party, Side, Volume,
-};
+use pagetoll_captures::{Capture, Change, Comparison, Group, Item, Party, Side, Volume};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
+
+use super::super::advise::remedy;
+use super::Read;
 
 /// Functions that are named of each event.
 const MOST_PLACES: usize = 8;
@@ -13,7 +14,8 @@ const MOST_PLACES: usize = 8;
 const MOST_CHANGES: usize = 40;
 
 /// A capture.
-pub(super) fn of(observation: &Observation, advice: &[Advice<'_>]) -> Document {
+pub(super) fn of(read: &Read<'_>) -> Document {
+    let observation = read.observation;
     let capture = &observation.capture;
     let mut sections = vec![
         Section::facts("", facts(capture)),
@@ -26,7 +28,7 @@ pub(super) fn of(observation: &Observation, advice: &[Advice<'_>]) -> Document {
             places(party),
         ));
     }
-    sections.push(Section::list("Advice", summary(advice)));
+    sections.push(Section::list("Advice", summary(read)));
     Document {
         title: format!("read {}", capture.file),
         sections,
@@ -34,7 +36,7 @@ pub(super) fn of(observation: &Observation, advice: &[Advice<'_>]) -> Document {
 }
 
 /// A line for each rule, and where the rest is.
-fn summary(advice: &[Advice<'_>]) -> Vec<String> {
+fn summary(read: &Read<'_>) -> Vec<String> {
     let line = |one: &Advice<'_>| {
         let found = one.found.first().map(ToString::to_string);
         let found = found.unwrap_or_default();
@@ -47,9 +49,18 @@ fn summary(advice: &[Advice<'_>]) -> Vec<String> {
             one.rule, one.subject, one.act
         )
     };
-    let rest = "what each gives, and when it does not hold: pagetoll advise FILE";
-    let rest = (!advice.is_empty()).then(|| rest.to_owned());
-    advice.iter().map(line).chain(rest).collect()
+    let undecided = read.undecided.iter().map(|rule| {
+        let remedy = remedy(rule);
+        format!(
+            "{}, {}: cannot judge: record {remedy}",
+            rule.rule, rule.subject
+        )
+    });
+    let mut lines: Vec<_> = read.advice.iter().map(line).chain(undecided).collect();
+    if !lines.is_empty() {
+        lines.push("what each gives, and when it does not hold: pagetoll advise FILE".to_owned());
+    }
+    lines
 }
 
 fn facts(capture: &Capture) -> Vec<Fact> {
