@@ -248,6 +248,11 @@ pub enum CaptureError {
         /// Events that are not understood, and the first that lacks a field.
         reason: String,
     },
+    /// Samples of perf that are no tracepoints.
+    #[error(
+        "samples of {0} and no tracepoint that pagetoll reads; record some: `pagetoll read --how kvm` prints the commands"
+    )]
+    Samples(String),
     /// More than is read at once.
     #[error("is larger than {} MiB; expected at most that of this format", Source::MOST_OF_WHOLE >> 20)]
     TooLarge,

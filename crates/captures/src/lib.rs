@@ -29,7 +29,7 @@ pub use dump::{DumpError, dump};
 pub use format::{CaptureError, FORMATS, Format, observe, observe_stream};
 pub use lookalike::Lookalike;
 pub use observation::{
-    Capture, Group, Item, Observation, Party, Place, Recorded, Unit, Volume, total,
+    Bucket, Capture, Group, Item, Observation, Party, Place, Recorded, Unit, Values, Volume, total,
 };
 pub use paste::{LeftOut, NumberedLine};
 pub use position::{Position, ReadError, Truncated};

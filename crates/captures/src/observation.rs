@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::CaptureError;
 use crate::paste::LeftOut;
+use crate::perf_data;
 pub use recorded::Recorded;
 
 /// Events that a refusal names.
@@ -88,6 +89,9 @@ impl Observation {
         let mut items = self.parties.iter().flat_map(|party| &party.items);
         if items.next().is_some() || truncated.is_some() {
             return Ok(self);
+        }
+        if let Some(samples) = perf_data::samples_alone(unknown.keys()) {
+            return Err(CaptureError::Samples(samples));
         }
         let unknown = unknown.iter().take(MOST_REASONS);
         let unknown = unknown.map(|(event, count)| format!("{event}: {count}"));
@@ -193,6 +197,8 @@ pub enum Group {
     Runstates,
     /// Counters by their names.
     Counters,
+    /// Numbers that a script kept, of which nothing says that they are counts.
+    Values,
 }
 
 impl Group {
@@ -216,6 +222,7 @@ impl Group {
             Self::Functions => "functions",
             Self::Runstates => "runstates",
             Self::Counters => "counters",
+            Self::Values => "values",
         }
     }
 }
@@ -244,12 +251,49 @@ pub struct Item {
     /// Cycles of the time-stamp counter that it took, all together, where a capture does not say how many a second has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u64>,
+    /// Ticks that it took, all together, of a clock that counts no seconds and that the capture does not name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ticks: Option<u64>,
+    /// Numbers that a script kept of it.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Box<Values>>,
+    /// Occurrences by value, the lowest range first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<Bucket>,
     /// Pages that followed the one before, among pages that were mapped.
     #[serde(skip_serializing_if = "is_zero")]
     pub adjacent: u64,
     /// The instructions that it came from, by function where symbols are known, the most frequent first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<Place>,
+}
+
+/// Numbers that a script kept, whose meaning it alone knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Values {
+    /// Unit of values, where the name of what was kept says it: `ns`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value_unit: Option<&'static str>,
+    /// A number of which it is not known whether it is a count, a sum, a mean, an extreme or an address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<i128>,
+    /// Mean of the values that were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean: Option<i128>,
+    /// Sum of the values that were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<i128>,
+}
+
+/// Values that fell into a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bucket {
+    /// The smallest value of the range; none where it has no end.
+    pub from: Option<i64>,
+    /// The largest value of the range; none where it has no end.
+    pub to: Option<i64>,
+    /// Values in it.
+    pub count: u64,
 }
 
 /// Origin of an event.
@@ -273,6 +317,9 @@ impl Item {
             nanos: None,
             timed: None,
             cycles: None,
+            ticks: None,
+            values: None,
+            buckets: Vec::new(),
             adjacent: 0,
             places: Vec::new(),
         }
@@ -288,6 +335,12 @@ impl Item {
     #[must_use]
     pub fn mean_cycles(&self) -> Option<u64> {
         self.cycles?.checked_div(self.timed.unwrap_or(self.count))
+    }
+
+    /// Ticks of an occurrence whose time is known.
+    #[must_use]
+    pub fn mean_ticks(&self) -> Option<u64> {
+        self.ticks?.checked_div(self.timed.unwrap_or(self.count))
     }
 }
 

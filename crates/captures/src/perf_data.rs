@@ -31,3 +31,20 @@ pub use error::PerfDataError;
 pub use header::is_capture;
 pub use order::MAX_QUEUED;
 pub use reader::Reader;
+
+/// The names of events, joined, if there are some and each is perf's own: of hardware, of software, or by number.
+pub(crate) fn samples_alone<'a>(names: impl Iterator<Item = &'a String>) -> Option<String> {
+    let mut found = Vec::new();
+    for name in names {
+        let base = name.split(':').next().unwrap_or_default();
+        let named = attributes::HARDWARE_EVENTS.contains(&base)
+            || attributes::SOFTWARE_EVENTS.contains(&base)
+            || ["cpu-cycles", "branch-instructions"].contains(&base);
+        // `cpu/mem-loads,ldlat=30/P`, `perf type 4 config 0x1c2`.
+        if !named && !base.contains('/') && !base.starts_with("perf type ") {
+            return None;
+        }
+        found.push(name.as_str());
+    }
+    (!found.is_empty()).then(|| found.join(", "))
+}

@@ -196,6 +196,99 @@ fn an_event_is_read_that_a_mailer_wrapped_or_whose_end_was_cut() {
 }
 
 #[test]
+fn counts_need_no_time() {
+    assert_eq!(
+        items("tp-no-time.txt"),
+        [
+            row("msr", 1, None, None),
+            row("npf", 1, None, None),
+            row("the guest's", 1, None, None),
+        ]
+    );
+    assert_eq!(
+        items("tp-event-and-fields.txt"),
+        [
+            row("EPT_VIOLATION", 1, None, None),
+            row("the guest's", 1, None, None),
+            row("4K", 1, Some(1), None),
+        ]
+    );
+    assert_eq!(
+        items("tp-one-line-no-line-feed.txt"),
+        [row("EPT_VIOLATION", 1, None, None)]
+    );
+}
+
+#[test]
+fn ticks_are_no_nanoseconds() {
+    let items: Vec<_> = observed("tp-clock-tsc.txt").parties.remove(0).items;
+    let ticks = items.iter().map(|item| (item.nanos, item.ticks));
+    assert_eq!(ticks.collect::<Vec<_>>(), [(None, Some(2000))]);
+}
+
+#[test]
+fn layouts_and_architectures_of_tracepoints_are_read() {
+    for (name, expected) in [
+        ("tp-riscv.txt", row("SCAUSE 0x15", 1, None, Some(4000))),
+        (
+            "tp-loongarch.txt",
+            row("exception code 0x2", 1, None, Some(4000)),
+        ),
+        ("tp-loongarch.txt", row("IDLE", 1, None, Some(10_000))),
+        (
+            "tp-reason-spellings.txt",
+            row("APIC_ACCESS", 2, None, Some(3000)),
+        ),
+        (
+            "tp-latency-format.txt",
+            row("EPT_VIOLATION", 2, None, Some(1_510_000)),
+        ),
+        ("tp-raw.txt", row("EPT_VIOLATION", 1, None, Some(4000))),
+        ("tp-raw.txt", row("the guest's", 1, None, None)),
+        (
+            "tp-wrapped-after-the-time.txt",
+            row("EPT_VIOLATION", 1, None, Some(4000)),
+        ),
+    ] {
+        let found = items(name);
+        assert!(found.contains(&expected), "{name}: {found:?}");
+    }
+}
+
+/// An entry of one vCPU would end the exit of another.
+#[test]
+fn exits_of_threads_without_a_name_that_overlap_have_no_time() {
+    assert_eq!(
+        items("tp-threads-without-a-name.txt"),
+        [
+            row("EPT_VIOLATION", 1, None, None),
+            row("HLT", 1, None, None),
+        ]
+    );
+}
+
+#[test]
+fn events_among_the_lines_of_function_graph_are_read() {
+    assert_eq!(
+        items("fg-and-events.txt"),
+        [
+            row("kvm_mmu_page_fault", 1, None, Some(2000)),
+            row("EPT_VIOLATION", 1, None, Some(5000)),
+            row("4K", 1, Some(1), None),
+        ]
+    );
+    assert_eq!(
+        items("fg-events-inside.txt"),
+        [
+            row("kvm_mmu_page_fault", 1, None, Some(1500)),
+            row("mutex_lock", 1, None, Some(500)),
+            row("EPT_VIOLATION", 1, None, None),
+            row("4K", 1, Some(1), None),
+        ]
+    );
+}
+
+#[test]
 fn what_is_not_understood_at_all_is_refused_with_the_reason() {
     let refused = |name: &str| {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/refused");
@@ -212,6 +305,11 @@ fn what_is_not_understood_at_all_is_refused_with_the_reason() {
     assert!(
         cut.contains("outermost calls without an end in the capture: 1"),
         "{cut}"
+    );
+    let cycles = refused("tp-cycles-alone.txt");
+    assert!(
+        cycles.starts_with("samples of cycles:pp and no tracepoint that pagetoll reads; record "),
+        "{cycles}"
     );
 }
 

@@ -4,7 +4,7 @@
 use pagetoll_units::Nanos;
 
 /// Marks before a duration that is longer than 10 us, 100 us, 1 ms, 10 ms, 100 ms, 1 s.
-const MARKS: [char; 6] = ['+', '!', '#', '*', '@', '$'];
+pub(super) const MARKS: [char; 6] = ['+', '!', '#', '*', '@', '$'];
 
 /// Reads a duration, with or without its mark; nothing where there is none.
 pub(super) fn read(text: &str) -> Option<Nanos> {

@@ -6,7 +6,7 @@ use pagetoll_units::Nanos;
 use pagetoll_units::budget::{Budget, first_tree_node, in_tree, in_vector};
 
 use super::{FtraceError, GraphEvent, GraphLine, trace_text};
-use crate::tracepoint::Lost;
+use crate::tracepoint::{Lost, Name, Names};
 
 /// Costs of a function, below one outermost call or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,13 +35,13 @@ impl FunctionCosts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootCall {
     /// Name of the function.
-    pub function: String,
+    pub function: Name,
     /// Time of the call.
     pub total: Nanos,
     /// The shortest call that made no other: what tracing a call costs at least.
     pub shortest: Option<Nanos>,
     /// Every function that ran in it, itself among them.
-    pub functions: BTreeMap<String, FunctionCosts>,
+    pub functions: BTreeMap<Name, FunctionCosts>,
 }
 
 /// A parsed `function_graph` trace.
@@ -60,22 +60,19 @@ pub struct FunctionGraph {
 }
 
 /// Memory of a function's costs by its name.
-const COSTS: usize = in_tree::<String, FunctionCosts>();
+const COSTS: usize = in_tree::<Name, FunctionCosts>();
 
 impl RootCall {
     /// The memory that it takes.
     fn memory(&self) -> usize {
         let names: usize = self.functions.keys().map(|name| COSTS + name.len()).sum();
-        in_vector::<Self>()
-            + first_tree_node::<String, FunctionCosts>()
-            + self.function.len()
-            + names
+        in_vector::<Self>() + first_tree_node::<Name, FunctionCosts>() + self.function.len() + names
     }
 }
 
 /// A call that has not returned yet.
 struct Open {
-    function: String,
+    function: Name,
     inner: Nanos,
     calls_made: u64,
 }
@@ -84,7 +81,7 @@ struct Open {
 #[derive(Default)]
 struct Stack {
     open: Vec<Open>,
-    functions: BTreeMap<String, FunctionCosts>,
+    functions: BTreeMap<Name, FunctionCosts>,
     shortest: Option<Nanos>,
     /// The memory that all of it takes.
     memory: usize,
@@ -95,7 +92,7 @@ impl FunctionGraph {
     #[must_use]
     pub fn is_capture(head: &[u8]) -> bool {
         let text = String::from_utf8_lossy(head);
-        let is_call = |line: GraphLine| !matches!(line.event, GraphEvent::Switch(..));
+        let is_call = |line: GraphLine<'_>| !matches!(line.event, GraphEvent::Switch(..));
         text.lines().filter_map(GraphLine::read).any(is_call)
     }
 
@@ -105,22 +102,24 @@ impl FunctionGraph {
     /// [`FtraceError`] of [`Self::each`].
     pub fn read(text: &str) -> Result<Self, FtraceError> {
         let mut calls = Vec::new();
-        let graph = Self::each(text.as_bytes(), |budget, call| {
+        let keep = |budget: &mut Budget, call: RootCall| {
             budget.take(call.memory())?;
             calls.push(call);
             Some(())
-        })?;
+        };
+        let graph = Self::each(text.as_bytes(), keep, |_, _| {})?;
         Ok(Self { calls, ..graph })
     }
 
     /// Hands over the calls of a trace, with the memory that there is for what is kept of them: `None` where it does not
-    /// suffice.
+    /// suffice. Other lines, such as those of tracepoints, are handed over with their numbers.
     ///
     /// # Errors
     /// [`FtraceError`] when not a single line is one: this is no such trace; when all times together exceed 2^64 ns.
     pub fn each(
         text: &[u8],
         mut each: impl FnMut(&mut Budget, RootCall) -> Option<()>,
+        mut other: impl FnMut(usize, &str),
     ) -> Result<Self, FtraceError> {
         let mut reader = Reader::new(text.len());
         for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
@@ -129,6 +128,7 @@ impl FunctionGraph {
                 if let Some(lost) = trace_text::lost(&line) {
                     reader.lose(&lost);
                 }
+                other(number, &line);
                 continue;
             };
             let taken = reader.take(number, line)?;
@@ -149,7 +149,7 @@ impl FunctionGraph {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
     Cpu(u32),
-    Task(String),
+    Task(Name),
 }
 
 impl Owner {
@@ -165,7 +165,8 @@ impl Owner {
 struct Reader {
     stacks: BTreeMap<Owner, Stack>,
     /// The task of each CPU, as far as switches say.
-    running: BTreeMap<u32, String>,
+    running: BTreeMap<u32, Name>,
+    names: Names,
     graph: FunctionGraph,
     lines: usize,
     sum: Nanos,
@@ -177,6 +178,7 @@ impl Reader {
         Self {
             stacks: BTreeMap::new(),
             running: BTreeMap::new(),
+            names: Names::default(),
             graph: FunctionGraph::default(),
             lines: 0,
             sum: Nanos(0),
@@ -188,7 +190,7 @@ impl Reader {
     fn take(
         &mut self,
         number: usize,
-        line: GraphLine,
+        line: GraphLine<'_>,
     ) -> Result<Option<Option<RootCall>>, FtraceError> {
         self.lines += 1;
         // Every sum below has each line's time at most once.
@@ -200,13 +202,16 @@ impl Reader {
         if let GraphEvent::Switch(from, to) = line.event {
             return Ok(self.switch(line.cpu, from, to).map(|()| None));
         }
-        let task = line.task.or_else(|| self.running.get(&line.cpu).cloned());
+        let task = match line.task {
+            Some(task) => Some(self.names.intern(task)),
+            None => self.running.get(&line.cpu).cloned(),
+        };
         let owner = task.map_or(Owner::Cpu(line.cpu), Owner::Task);
         let is_new = !self.stacks.contains_key(&owner);
         let of_stack = usize::from(is_new) * (in_tree::<Owner, Stack>() + owner.len());
         let stack = self.stacks.entry(owner).or_default();
         let before = stack.memory;
-        let taken = stack.take(line.event);
+        let taken = stack.take(line.event, &mut self.names);
         self.budget.give_back(before);
         if self.budget.take(of_stack + stack.memory).is_none() {
             return Ok(None);
@@ -222,14 +227,15 @@ impl Reader {
     }
 
     /// The first switch of a CPU says whose calls were open on it. `None` where memory does not suffice.
-    fn switch(&mut self, cpu: u32, from: String, to: String) -> Option<()> {
+    fn switch(&mut self, cpu: u32, from: &str, to: &str) -> Option<()> {
         let is_new = !self.running.contains_key(&cpu);
         self.budget
-            .take(usize::from(is_new) * in_tree::<u32, String>() + from.len() + to.len())?;
+            .take(usize::from(is_new) * in_tree::<u32, Name>() + from.len() + to.len())?;
         if is_new && let Some(stack) = self.stacks.remove(&Owner::Cpu(cpu)) {
-            self.stacks.insert(Owner::Task(from), stack);
+            self.stacks
+                .insert(Owner::Task(self.names.intern(from)), stack);
         }
-        self.running.insert(cpu, to);
+        self.running.insert(cpu, self.names.intern(to));
         Some(())
     }
 
@@ -268,12 +274,12 @@ enum Outcome {
 }
 
 impl Stack {
-    fn take(&mut self, event: GraphEvent) -> Outcome {
+    fn take(&mut self, event: GraphEvent<'_>, names: &mut Names) -> Outcome {
         match event {
             GraphEvent::Entry(function) => {
                 self.memory += in_vector::<Open>() + function.len();
                 self.open.push(Open {
-                    function,
+                    function: names.intern(function),
                     inner: Nanos(0),
                     calls_made: 0,
                 });
@@ -283,7 +289,7 @@ impl Stack {
                 self.shortest = Some(self.shortest.map_or(time, |shortest| shortest.min(time)));
                 self.ended(
                     Open {
-                        function,
+                        function: names.intern(function),
                         inner: Nanos(0),
                         calls_made: 0,
                     },
@@ -313,7 +319,7 @@ impl Stack {
             known.add(costs);
         } else {
             self.memory += COSTS + call.function.len();
-            self.functions.insert(call.function.clone(), costs);
+            self.functions.insert(Name::clone(&call.function), costs);
         }
         if let Some(caller) = self.open.last_mut() {
             caller.inner += time;
@@ -359,10 +365,7 @@ mod tests {
         let graph = FunctionGraph::read(TRACE).unwrap();
         assert_eq!(graph.calls.len(), 2);
         let ioctl = &graph.calls[1];
-        assert_eq!(
-            (ioctl.function.as_str(), ioctl.total),
-            ("ioctl", Nanos(10_000))
-        );
+        assert_eq!((&*ioctl.function, ioctl.total), ("ioctl", Nanos(10_000)));
         assert_eq!(ioctl.functions["ioctl"].own, Nanos(6500));
         assert_eq!(ioctl.functions["pin"].own, Nanos(1000));
         assert_eq!(ioctl.functions["ioctl"].calls_made, 2);

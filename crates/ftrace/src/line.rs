@@ -5,19 +5,19 @@ use pagetoll_units::Nanos;
 use super::duration;
 
 /// Content of a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GraphEvent {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphEvent<'a> {
     /// A function was entered that calls others: `f() {`.
-    Entry(String),
+    Entry(&'a str),
     /// The function that was entered last has returned: `}`. Its name, where the line has it: `} /* f */`.
     Return(Nanos),
     /// A function that called no other was entered and has returned: `f();`.
-    Leaf(String, Nanos),
+    Leaf(&'a str, Nanos),
     /// The CPU went from one task to another: `vcpu-4711 => uffd-4712`.
-    Switch(String, String),
+    Switch(&'a str, &'a str),
 }
 
-impl GraphEvent {
+impl GraphEvent<'_> {
     /// The time that the line has; an entry has none.
     pub(super) const fn duration(&self) -> Nanos {
         match self {
@@ -28,32 +28,32 @@ impl GraphEvent {
 }
 
 /// A line with its CPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GraphLine {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphLine<'a> {
     /// From the line's first column; 0 where an excerpt has none.
     pub cpu: u32,
     /// The task, where the line has it.
-    pub task: Option<String>,
+    pub task: Option<&'a str>,
     /// Entry, leaf or exit of a function, or a switch of tasks.
-    pub event: GraphEvent,
+    pub event: GraphEvent<'a>,
 }
 
-impl GraphLine {
+impl<'a> GraphLine<'a> {
     /// Reads a line of tracefs, ` 0) + 17.969 us |  f();`, or of trace-cmd,
     /// `task-12 [000] 1.5: funcgraph_entry: # 6219.500 us | f();`. Anything else, such as a comment or an interrupt's arrow, is
     /// nothing.
     #[must_use]
-    pub fn read(line: &str) -> Option<Self> {
+    pub fn read(line: &'a str) -> Option<Self> {
         line.match_indices('|')
             .find_map(|(at, _)| Self::divided(&line[..at], &line[at + 1..]))
             .or_else(|| switch(line))
     }
 
-    fn divided(head: &str, body: &str) -> Option<Self> {
+    fn divided(head: &'a str, body: &'a str) -> Option<Self> {
         let Head { cpu, task, time } = of_tracefs(head).or_else(|| of_trace_cmd(head))?;
         Some(Self {
             cpu,
-            task: task.map(str::to_owned),
+            task,
             event: event(body.trim(), duration::read(time))?,
         })
     }
@@ -94,17 +94,17 @@ fn of_trace_cmd(head: &str) -> Option<Head<'_>> {
 }
 
 /// ` 1)  vcpu-4711     =>   uffd-4712  `.
-fn switch(line: &str) -> Option<GraphLine> {
+fn switch(line: &str) -> Option<GraphLine<'_>> {
     let (cpu, tasks) = line.split_once(')')?;
     let (from, to) = tasks.split_once(" => ")?;
     Some(GraphLine {
         cpu: cpu.trim().parse().ok()?,
         task: None,
-        event: GraphEvent::Switch(from.trim().to_owned(), to.trim().to_owned()),
+        event: GraphEvent::Switch(from.trim(), to.trim()),
     })
 }
 
-fn event(body: &str, time: Option<Nanos>) -> Option<GraphEvent> {
+fn event(body: &str, time: Option<Nanos>) -> Option<GraphEvent<'_>> {
     if body.starts_with('}') {
         return time.map(GraphEvent::Return);
     }
@@ -112,7 +112,7 @@ fn event(body: &str, time: Option<Nanos>) -> Option<GraphEvent> {
         .split_once("()")
         .filter(|(name, _)| !name.contains('|'))?;
     // A module's function is followed by its module: `vfio_pin_pages_remote [vfio_iommu_type1]()`.
-    let name = name.split_whitespace().next()?.to_owned();
+    let name = name.split_whitespace().next()?;
     match (end.trim().chars().next(), time) {
         (Some('{'), _) => Some(GraphEvent::Entry(name)),
         (Some(';'), Some(time)) => Some(GraphEvent::Leaf(name, time)),
@@ -124,14 +124,14 @@ fn event(body: &str, time: Option<Nanos>) -> Option<GraphEvent> {
 mod tests {
     use super::*;
 
-    fn event(line: &str) -> Option<GraphEvent> {
+    fn event(line: &str) -> Option<GraphEvent<'_>> {
         GraphLine::read(line).map(|line| line.event)
     }
 
     #[test]
     fn both_programs_lines_are_understood() {
-        let leaf = |name: &str, nanos| Some(GraphEvent::Leaf(name.to_owned(), Nanos(nanos)));
-        let entry = |name: &str| Some(GraphEvent::Entry(name.to_owned()));
+        let leaf = |name: &'static str, nanos| Some(GraphEvent::Leaf(name, Nanos(nanos)));
+        let entry = |name: &'static str| Some(GraphEvent::Entry(name));
         for (line, expected) in [
             (" 3) + 17.969 us   |  f();", leaf("f", 17_969)),
             (
@@ -172,10 +172,7 @@ mod tests {
             ),
             (
                 " 1)  vcpu-4711     =>   uffd-4712  ",
-                Some(GraphEvent::Switch(
-                    "vcpu-4711".to_owned(),
-                    "uffd-4712".to_owned(),
-                )),
+                Some(GraphEvent::Switch("vcpu-4711", "uffd-4712")),
             ),
             ("# tracer: function_graph", None),
             (" 0)   ==========> |", None),

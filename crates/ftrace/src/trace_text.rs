@@ -11,8 +11,10 @@
 //! Missing in texts: `perf script` is silent about lost records unless asked (`--show-lost-events`), and prints times
 //! in microseconds unless asked (`--ns`).
 //!
-//! Not here: function_graph, which [`FunctionGraph`](crate::FunctionGraph) reads, and clocks that count no seconds (`trace_clock` of
-//! `counter` or `x86-tsc`).
+//! Excerpts may lack columns, the time among them: then there are counts alone. Clocks that count no seconds (`trace_clock` of `counter`,
+//! `uptime` or `x86-tsc`) give ticks.
+//!
+//! Not here: function_graph, which [`FunctionGraph`](crate::FunctionGraph) reads.
 //!
 //! Sources: `tools/perf/builtin-script.c`; `kernel/trace/trace_output.c`, `trace_print_context`, `kernel/trace/trace.c`,
 //! `print_trace_line`, Linux 6.18; trace-cmd 3.1.
@@ -25,7 +27,7 @@ mod reader;
 
 pub use error::TraceTextError;
 pub use lines::MAX_LINE_BYTES;
-pub use reader::Reader;
+pub use reader::{Parser, Reader};
 
 use crate::tracepoint::Lost;
 

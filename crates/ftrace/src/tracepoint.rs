@@ -27,7 +27,7 @@ mod userspace_exit;
 mod words;
 mod xen;
 
-pub use event::{Event, Item, Lost, Name, Names, Task};
+pub use event::{Event, Item, Lost, Name, Names, Stamp, Task};
 pub use format::{Layout, Tracepoint};
 pub use machine::Machine;
 pub use payload::{

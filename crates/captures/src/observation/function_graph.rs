@@ -2,30 +2,33 @@
 
 use std::collections::BTreeMap;
 
+use pagetoll_ftrace::trace_text::Parser;
+use pagetoll_ftrace::tracepoint::Name;
 use pagetoll_ftrace::{FunctionCosts, FunctionGraph, RootCall};
 use pagetoll_units::budget::{Budget, first_tree_node, in_tree};
 
+use super::tracepoints::Threads;
 use crate::format::{CaptureError, Source};
 use crate::observation::{Capture, Group, Item, Observation, Party, Unit, per};
 use crate::position::{Position, Truncated};
 
 /// Memory of a function of a call: its costs while they are summed, and its item.
-const FUNCTION: usize = in_tree::<String, FunctionCosts>() + size_of::<Item>();
+const FUNCTION: usize = in_tree::<Name, FunctionCosts>() + size_of::<Item>();
 /// Memory of an outermost call: its sums, and its party.
 const ROOT: usize =
-    in_tree::<String, Root>() + first_tree_node::<String, FunctionCosts>() + size_of::<Party>();
+    in_tree::<Name, Root>() + first_tree_node::<Name, FunctionCosts>() + size_of::<Party>();
 
 /// The calls of one function that no traced function made.
 #[derive(Default)]
 struct Root {
     calls: u64,
     nanos: u64,
-    functions: BTreeMap<String, FunctionCosts>,
+    functions: BTreeMap<Name, FunctionCosts>,
 }
 
 /// The calls of a trace by the function that is called.
 #[derive(Default)]
-struct Roots(BTreeMap<String, Root>);
+struct Roots(BTreeMap<Name, Root>);
 
 impl Roots {
     /// `None` where memory does not suffice.
@@ -48,47 +51,59 @@ impl Roots {
     }
 }
 
-/// Reads a trace to its end.
+/// Reads a trace to its end, and the tracepoints in it.
 pub(crate) fn observe(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
     let mut roots = Roots::default();
-    let graph = FunctionGraph::each(&source.whole()?, |budget, call| roots.take(budget, call))?;
-    let beginning = (graph.without_entry > 0).then(|| {
-        (
-            "returns without an entry: the beginning was lost".to_owned(),
-            graph.without_entry,
-        )
-    });
-    let end = (graph.without_end > 0).then(|| {
-        (
-            "outermost calls without an end in the capture".to_owned(),
-            graph.without_end,
-        )
-    });
-    let left_out = graph
-        .left_out_from
-        .map(|line| Truncated::TooLarge(Position::Line(line)));
+    let mut parser = Parser::default();
+    let mut threads = Threads::default();
+    let graph = FunctionGraph::each(
+        &source.whole()?,
+        |budget, call| roots.take(budget, call),
+        |number, line| threads.take(parser.line(u64::try_from(number).unwrap_or(u64::MAX), line)),
+    )?;
+    parser.end();
+    let calls = roots.0.into_iter().map(|(name, root)| party(&name, root));
+    let Observation {
+        capture,
+        parties: events,
+    } = threads.observed(source.capture(), parser.tally());
     let observation = Observation {
-        capture: Capture {
-            lost: graph.lost,
-            unknown: beginning.into_iter().chain(end).collect(),
-            truncated: left_out.map(|rest| rest.to_string()),
-            ..source.capture()
-        },
-        parties: roots
-            .0
-            .into_iter()
-            .map(|(name, root)| party(name, root))
-            .collect(),
+        capture: with_graph(capture, &graph),
+        parties: calls.chain(events).collect(),
     };
     observation.of_events()
 }
 
-fn party(name: String, root: Root) -> Party {
+fn with_graph(mut capture: Capture, graph: &FunctionGraph) -> Capture {
+    let mut more = |name: &str, count: u64| {
+        if count > 0 {
+            capture.unknown.insert(name.to_owned(), count);
+        }
+    };
+    more(
+        "returns without an entry: the beginning was lost",
+        graph.without_entry,
+    );
+    more(
+        "outermost calls without an end in the capture",
+        graph.without_end,
+    );
+    let left_out = graph
+        .left_out_from
+        .map(|line| Truncated::TooLarge(Position::Line(line)));
+    Capture {
+        lost: graph.lost,
+        truncated: left_out.map(|rest| rest.to_string()),
+        ..capture
+    }
+}
+
+fn party(name: &str, root: Root) -> Party {
     let mut items = Vec::with_capacity(root.functions.len());
     for (name, costs) in root.functions {
         items.push(Item {
             nanos: Some(costs.own.0),
-            ..Item::counted(Group::Functions, name, costs.calls)
+            ..Item::counted(Group::Functions, &*name, costs.calls)
         });
     }
     items.sort_by_key(|item| std::cmp::Reverse(item.nanos));
@@ -98,7 +113,7 @@ fn party(name: String, root: Root) -> Party {
     };
     Party {
         nanos_per_unit: Some(per(root.nanos, unit.count)),
-        ..Party::new(name, Some(unit), items)
+        ..Party::new(name.to_owned(), Some(unit), items)
     }
 }
 

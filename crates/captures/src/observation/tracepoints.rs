@@ -50,7 +50,7 @@ pub(crate) fn observe_text(source: &mut Source<'_>) -> Result<Observation, Captu
 
 /// Takes in a capture's events in their order.
 #[derive(Default)]
-struct Threads {
+pub(super) struct Threads {
     by_key: BTreeMap<Key, Thread>,
     others: Thread,
     seen: Recorded,
@@ -61,15 +61,21 @@ impl Threads {
     fn read<E>(mut next: impl FnMut() -> Result<Option<Traced>, E>) -> Result<Self, E> {
         let mut threads = Self::default();
         while let Some(item) = next()? {
-            match item {
-                Traced::Event(event) => {
-                    threads.seen.insert(&event.payload);
-                    threads.thread(&event).take(&event);
-                }
-                Traced::Lost(_) => threads.gap(),
-            }
+            threads.take(Some(item));
         }
         Ok(threads)
+    }
+
+    /// Takes an item, if there is one.
+    pub(super) fn take(&mut self, item: Option<Traced>) {
+        match item {
+            Some(Traced::Event(event)) => {
+                self.seen.insert(&event.payload);
+                self.thread(&event).take(&event);
+            }
+            Some(Traced::Lost(_)) => self.gap(),
+            None => {}
+        }
     }
 
     /// Any thread may have run where events were lost.
@@ -87,12 +93,12 @@ impl Threads {
     }
 
     /// The threads as parties: those that did most of the work first.
-    fn observed(self, capture: Capture, tally: &Tally) -> Observation {
-        let named = self.by_key.into_iter().map(|((comm, tid), thread)| {
-            let tid = tid.map_or_else(|| "?".to_owned(), |tid| tid.to_string());
-            thread.party(format!("{comm} {tid}"))
-        });
-        let others = Some(self.others.party("(others)".to_owned()));
+    pub(super) fn observed(self, capture: Capture, tally: &Tally) -> Observation {
+        let named = self
+            .by_key
+            .into_iter()
+            .map(|((comm, tid), thread)| thread.party(&comm, tid));
+        let others = Some(self.others.party("(others)", None));
         let others = others.filter(|party| !party.items.is_empty());
         let mut parties: Vec<_> = named.chain(others).collect();
         parties.sort_by_key(|party| std::cmp::Reverse(party.unit.map(|unit| unit.count)));

@@ -8,6 +8,42 @@ use super::little_endian::Bytes;
 /// `PERF_TYPE_TRACEPOINT`.
 pub(super) const TRACEPOINT: u32 = 2;
 
+/// `PERF_TYPE_HARDWARE`.
+const HARDWARE: u32 = 0;
+
+/// `PERF_TYPE_SOFTWARE`.
+const SOFTWARE: u32 = 1;
+
+/// `enum perf_hw_id`.
+pub(crate) const HARDWARE_EVENTS: [&str; 10] = [
+    "cycles",
+    "instructions",
+    "cache-references",
+    "cache-misses",
+    "branches",
+    "branch-misses",
+    "bus-cycles",
+    "stalled-cycles-frontend",
+    "stalled-cycles-backend",
+    "ref-cycles",
+];
+
+/// `enum perf_sw_ids`.
+pub(crate) const SOFTWARE_EVENTS: [&str; 12] = [
+    "cpu-clock",
+    "task-clock",
+    "page-faults",
+    "context-switches",
+    "cpu-migrations",
+    "minor-faults",
+    "major-faults",
+    "alignment-faults",
+    "emulation-faults",
+    "dummy",
+    "bpf-output",
+    "cgroup-switches",
+];
+
 /// `PERF_ATTR_SIZE_VER0`.
 const MIN_ATTR_BYTES: usize = 64;
 
@@ -56,6 +92,21 @@ impl Attribute {
             read_format,
             sample_id_all: flags & (1 << 18) != 0,
         })
+    }
+
+    /// Name that `perf list` gives to the event.
+    pub(super) fn name(&self) -> String {
+        // Of several kinds of CPUs the upper half says which (`PERF_PMU_TYPE_SHIFT`).
+        let index = usize::try_from(self.config & 0xffff_ffff).unwrap_or(usize::MAX);
+        let named = match self.kind {
+            HARDWARE => HARDWARE_EVENTS.get(index),
+            SOFTWARE => SOFTWARE_EVENTS.get(index),
+            _ => None,
+        };
+        named.map_or_else(
+            || format!("perf type {} config {:#x}", self.kind, self.config),
+            |name| (*name).to_owned(),
+        )
     }
 
     pub(super) const fn has(&self, field: u64) -> bool {

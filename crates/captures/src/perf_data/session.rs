@@ -1,6 +1,6 @@
 //! Meaning of records: samples to events, names to threads, losses to gaps.
 
-use pagetoll_ftrace::tracepoint::{Event, Item, Lost, Name, Names, Payload, Tally, Task};
+use pagetoll_ftrace::tracepoint::{Event, Item, Lost, Name, Names, Payload, Stamp, Tally, Task};
 use pagetoll_units::Nanos;
 
 use super::PerfDataError;
@@ -123,7 +123,9 @@ impl Session {
         self.tally.out_of_order += u64::from(time < self.latest);
         self.latest = self.latest.max(time);
         Event {
-            time: Nanos(time),
+            time: origin
+                .time
+                .map_or(Stamp::None, |time| Stamp::Time(Nanos(time))),
             cpu: origin.cpu,
             task: Task {
                 pid: origin.pid,
@@ -140,11 +142,7 @@ impl Session {
             return Ok(());
         };
         if attribute.kind != TRACEPOINT {
-            let name = format!(
-                "perf type {} config {:#x}",
-                attribute.kind, attribute.config
-            );
-            self.tally.count_unknown(&name);
+            self.tally.count_unknown(&attribute.name());
             return Ok(());
         }
         let Some(tracepoint) = self.tracepoints.get(attribute.config) else {

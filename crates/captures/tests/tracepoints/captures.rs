@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pagetoll_ftrace::tracepoint::{Item, Payload};
+use pagetoll_ftrace::tracepoint::{Item, Payload, Stamp};
 use pagetoll_units::Nanos;
 
 use super::{Read, assert_same, data, perf, text};
@@ -54,7 +54,8 @@ fn the_default_output_has_all_but_nanoseconds_and_processes() {
     let mut binary = perf(&data("kvm-zstd.perf.data")).unwrap();
     for item in &mut binary.items {
         if let Item::Event(event) = item {
-            event.time = Nanos(event.time.get() / 1000 * 1000);
+            let nanos = event.time.time().unwrap().get();
+            event.time = Stamp::Time(Nanos(nanos / 1000 * 1000));
             event.task.pid = None;
         }
     }

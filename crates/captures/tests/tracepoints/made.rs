@@ -85,7 +85,8 @@ fn all_generations_of_kvm_exit_are_the_same_event() {
             (event.task.comm.as_ref(), event.task.tid),
             ("CPU 0/KVM", Some(4250))
         );
-        assert_eq!((event.cpu, event.time.get()), (Some(1), 1_769_000_001_000));
+        let time = event.time.time().map(|time| time.0);
+        assert_eq!((event.cpu, time), (Some(1), Some(1_769_000_001_000)));
     }
     assert_eq!(read.events()[5].task.pid, Some(4242));
 }

@@ -21,20 +21,45 @@ impl<'a> Head<'a> {
             cpu,
         }
     }
+
+    /// Of function_graph: `1)`, `1)  vmm-4711  |`, a time of the clock and a bar before it.
+    pub(super) fn of_graph(text: &'a str) -> Self {
+        let Some((before, rest)) = text.split_once(')') else {
+            return Self::default();
+        };
+        let task = rest.split_once('|').map(|(task, _)| task.trim());
+        let cpu = before.rsplit('|').next().unwrap_or_default().trim();
+        Self {
+            cpu: cpu.parse().ok(),
+            ..Self::read(task.filter(|task| task.contains('-')).unwrap_or_default())
+        }
+    }
 }
 
-/// `.. [001]` or `.. [001] d..1.`: flags, where they are printed, follow the CPU.
+/// `.. [001]` or `.. [001] d..1.`: flags, where they are printed, follow the CPU. The latency format has `.. 1dNs3.`.
 fn cpu(text: &str) -> (&str, Option<u32>) {
     let number = |text: &str| text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
     let (before, last) = last_word(text);
     if let Some(cpu) = number(last) {
         return (before, Some(cpu));
     }
-    let (before, next) = last_word(before);
-    match number(next) {
+    let (before_next, next) = last_word(before);
+    if let Some(cpu) = number(next) {
+        return (before_next, Some(cpu));
+    }
+    match latency(last) {
         Some(cpu) => (before, Some(cpu)),
         None => (text, None),
     }
+}
+
+/// CPU and flags of the latency format (`trace_print_lat_fmt` of `kernel/trace/trace_output.c`): irqs off, need for a switch,
+/// interrupt, depth, and since 5.13 migration.
+fn latency(word: &str) -> Option<u32> {
+    let flags = word.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_flags = (4..=5).contains(&flags.len()) && flags.starts_with(['d', 'D', 'b', 'X', '.']);
+    let cpu = word.strip_suffix(flags).filter(|_| is_flags)?;
+    cpu.parse().ok()
 }
 
 /// `task-12 ( 34)`: ftrace's option record-tgid; `(-------)` where it is not known.
@@ -127,6 +152,14 @@ mod tests {
             ("x -1 [000]", head("x", None, None, Some(0))),
             ("x    -1/-1    [000]", head("x", None, None, Some(0))),
             ("vhost-4242", head("vhost", None, Some(4242), None)),
+            (
+                "kvm-4711     1dNs3.",
+                head("kvm", None, Some(4711), Some(1)),
+            ),
+            (
+                "kvm-4711    12d..1",
+                head("kvm", None, Some(4711), Some(12)),
+            ),
             ("only name", head("only name", None, None, None)),
             ("", Head::default()),
         ] {

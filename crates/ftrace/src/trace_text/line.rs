@@ -3,11 +3,15 @@
 use pagetoll_units::Nanos;
 
 use super::head::Head;
+use crate::duration;
+use crate::tracepoint::{Known, Stamp};
 
 /// Content of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Event(Printed<'a>),
+    /// Columns up to the time, and nothing behind it: a mailer wrapped the line there.
+    Columns,
     /// perf's `PERF_RECORD_LOST lost 160`, tracefs's `CPU:1 [LOST 160 EVENTS]`, trace-cmd's `CPU:1 [160 EVENTS DROPPED]`;
     /// both also without the number.
     Lost {
@@ -33,7 +37,7 @@ pub(super) enum Line<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Printed<'a> {
     pub(super) head: Head<'a>,
-    pub(super) time: Nanos,
+    pub(super) time: Stamp,
     /// `kvm:kvm_exit` in perf's texts, `kvm_exit` in ftrace's.
     pub(super) name: &'a str,
     pub(super) text: &'a str,
@@ -51,7 +55,10 @@ impl<'a> Line<'a> {
                 .or_else(|| machine(comment))
                 .unwrap_or(Self::Nothing);
         }
-        dropped(line).or_else(|| timed(line)).unwrap_or(Self::Other)
+        dropped(line)
+            .or_else(|| stamped(line))
+            .or_else(|| unstamped(line))
+            .unwrap_or(Self::Other)
     }
 }
 
@@ -98,12 +105,12 @@ fn dropped(line: &str) -> Option<Line<'static>> {
 }
 
 /// A line with a time: the first word that is one, and has an event behind it.
-fn timed(line: &str) -> Option<Line<'_>> {
+fn stamped(line: &str) -> Option<Line<'_>> {
     let mut at = 0;
     for word in line.split(char::is_whitespace) {
         let end = at + word.len();
-        if let Some(time) = time(word) {
-            let printed = printed(&line[..at], time, line[end..].trim_start());
+        if let Some((time, rest)) = stamp(word, &line[end..]) {
+            let printed = printed(&line[..at], time, rest.trim_start());
             if printed.is_some() {
                 return printed;
             }
@@ -115,39 +122,87 @@ fn timed(line: &str) -> Option<Line<'_>> {
 }
 
 /// The columns before the time are looked at once there is an event behind it: a line may have many words like times.
-fn printed<'a>(columns: &'a str, time: Nanos, text: &'a str) -> Option<Line<'a>> {
+fn printed<'a>(columns: &'a str, time: Stamp, text: &'a str) -> Option<Line<'a>> {
+    let event = |name, text| {
+        let head = Head::read(columns);
+        // A number before a colon is a clock's where a CPU is before it: other texts have such numbers too.
+        let is_clock = !matches!(time, Stamp::Ticks(_)) || head.cpu.is_some();
+        let printed = Printed {
+            head,
+            time,
+            name,
+            text,
+        };
+        is_clock.then_some(Line::Event(printed))
+    };
+    if text.is_empty() {
+        return Head::read(columns).cpu.map(|_| Line::Columns);
+    }
     if let Some(record) = text.strip_prefix("PERF_RECORD_") {
         // `PERF_RECORD_LOST lost 160`; other records say nothing here.
         let records = record.strip_prefix("LOST lost ")?;
         return Some(Line::Lost {
-            time: Some(time),
+            time: time.time(),
             cpu: Head::read(columns).cpu,
             records: Some(records.trim().parse().ok()?),
         });
     }
     if let Some((name, text)) = system_call(text) {
-        return Some(Line::Event(Printed {
-            head: Head::read(columns),
-            time,
-            name,
-            text,
-        }));
+        return event(name, text);
     }
-    // perf's period, where it is printed, stands before the name.
+    // perf's period and trace-cmd's difference of times, where they are printed, stand before the name.
     let (first, rest) = first_word(text);
     let is_period = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
-    let (name, text) = if is_period {
+    let is_difference = first.starts_with("(+") && first.ends_with(')');
+    let (name, text) = if is_period || is_difference {
         first_word(rest)
     } else {
         (first, rest)
     };
     let name = name.strip_suffix(':').filter(|name| !name.is_empty())?;
-    Some(Line::Event(Printed {
-        head: Head::read(columns),
-        time,
+    event(name, text)
+}
+
+/// A line without a time, as a commit message or `perf script -F` has it: an event that is known by its name.
+fn unstamped(line: &str) -> Option<Line<'_>> {
+    let mut at = 0;
+    for word in line.split(char::is_whitespace) {
+        let end = at + word.len();
+        let name = word.strip_suffix(':').filter(|name| is_of_kvm(name));
+        if let Some(name) = name {
+            return Some(of_columns(&line[..at], name, line[end..].trim_start()));
+        }
+        at = end + line[end..].chars().next().map_or(0, char::len_utf8);
+    }
+    None
+}
+
+/// Names that no other text has before a colon: `iommu:map`, but not `map`.
+fn is_of_kvm(name: &str) -> bool {
+    match name.split_once(':') {
+        Some((system, event)) => Known::named(Some(system), event).is_some(),
+        None => {
+            name.contains('_') && (name.starts_with("kvm_") || Known::named(None, name).is_some())
+        }
+    }
+}
+
+fn of_columns<'a>(columns: &'a str, name: &'a str, text: &'a str) -> Line<'a> {
+    let columns = columns.trim();
+    // An event inside function_graph is a comment: ` 1)  vmm-4711  |      |  /* kvm_exit: .. */`.
+    let (head, text) = match columns.strip_suffix("/*") {
+        Some(columns) => (
+            Head::of_graph(columns),
+            text.trim_end_matches("*/").trim_end(),
+        ),
+        None => (Head::read(columns), text),
+    };
+    Line::Event(Printed {
+        head,
+        time: Stamp::None,
         name,
         text,
-    }))
+    })
 }
 
 /// ftrace's own form: `sys_ioctl(fd: 4, cmd: c028aa03, arg: 7ff..)`, `sys_ioctl -> 0x0`.
@@ -165,21 +220,40 @@ fn first_word(text: &str) -> (&str, &str) {
     (word, rest.trim_start())
 }
 
-/// `1769.955963:`, `1769.955963056:`.
-fn time(word: &str) -> Option<Nanos> {
-    let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+/// A time, and what follows it: `1769.955963:`, `1769.955963056:`; `8123456799012:` of a clock without seconds; `12us+:` or
+/// `12us :` in the latency format.
+fn stamp<'a>(word: &str, rest: &'a str) -> Option<(Stamp, &'a str)> {
+    if let Some(micros) = word.strip_suffix("us") {
+        let rest = rest.trim_start().strip_prefix(':')?;
+        return Some((of_micros(micros)?, rest));
+    }
+    let word = word.strip_suffix(':')?;
+    let Some((seconds, fraction)) = word.split_once('.') else {
+        let micros = word.trim_end_matches(duration::MARKS).strip_suffix("us");
+        let ticks = || digits(word)?.parse().ok().map(Stamp::Ticks);
+        return Some((micros.and_then(of_micros).or_else(ticks)?, rest));
+    };
     let unit = match fraction.len() {
         6 => 1000,
         9 => 1,
         _ => return None,
     };
-    if seconds.is_empty() || !digits(seconds) || !digits(fraction) {
-        return None;
-    }
-    let nanos = fraction.parse::<u64>().ok()? * unit;
-    let seconds = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
-    seconds.checked_add(nanos).map(Nanos)
+    let nanos = digits(fraction)?.parse::<u64>().ok()? * unit;
+    let seconds = digits(seconds)?.parse::<u64>().ok()?;
+    let time = seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?;
+    Some((Stamp::Time(Nanos(time)), rest))
+}
+
+fn of_micros(micros: &str) -> Option<Stamp> {
+    let micros: u64 = digits(micros)?.parse().ok()?;
+    micros
+        .checked_mul(1000)
+        .map(|time| Stamp::Time(Nanos(time)))
+}
+
+fn digits(text: &str) -> Option<&str> {
+    let are_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    are_digits.then_some(text)
 }
 
 #[cfg(test)]
@@ -190,7 +264,7 @@ mod tests {
         match Line::read(line) {
             Line::Event(printed) => (
                 printed.head.comm,
-                printed.time.get(),
+                printed.time.time().unwrap().get(),
                 printed.name,
                 printed.text,
             ),

@@ -12,8 +12,8 @@ pub(super) enum Line<'a> {
     Whole(&'a [u8]),
     /// More than [`MAX_LINE_BYTES`].
     TooLong,
-    /// The source ended inside it.
-    Cut,
+    /// The source ended inside it; empty where more than [`MAX_LINE_BYTES`] came before.
+    Cut(&'a [u8]),
 }
 
 /// Hands out lines.
@@ -50,7 +50,7 @@ impl<S: BufRead> Lines<S> {
             return Ok(self.line.strip_suffix(b"\n").map(Line::Whole));
         }
         if read < MAX_LINE_BYTES {
-            return Ok(Some(Line::Cut));
+            return Ok(Some(Line::Cut(&self.line)));
         }
         self.skip_to_end_of_line().map(Some)
     }
@@ -64,7 +64,7 @@ impl<S: BufRead> Lines<S> {
             self.offset += skipped as u64;
             match (is_end, skipped) {
                 (true, _) => return Ok(Line::TooLong),
-                (false, 0) => return Ok(Line::Cut),
+                (false, 0) => return Ok(Line::Cut(&[])),
                 (false, _) => {}
             }
         }
@@ -83,9 +83,12 @@ mod tests {
         assert_eq!(lines.next().unwrap(), Some(Line::Whole(b"a")));
         assert_eq!(lines.next().unwrap(), Some(Line::TooLong));
         assert_eq!(lines.next().unwrap(), Some(Line::Whole(b"b")));
-        assert_eq!(lines.next().unwrap(), Some(Line::Cut));
+        assert_eq!(lines.next().unwrap(), Some(Line::Cut(b"c")));
         assert_eq!(lines.next().unwrap(), None);
         assert_eq!((lines.offset, lines.number), (text.len() as u64, 4));
-        assert_eq!(Lines::new(long.as_bytes()).next().unwrap(), Some(Line::Cut));
+        assert_eq!(
+            Lines::new(long.as_bytes()).next().unwrap(),
+            Some(Line::Cut(b""))
+        );
     }
 }

@@ -22,11 +22,33 @@ pub struct Task {
     pub comm: Name,
 }
 
+/// Reading of the clock that a trace was recorded by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamp {
+    /// Since the clock's zero.
+    Time(Nanos),
+    /// Reading of a clock that counts no seconds, such as `x86-tsc`, `counter` or `uptime`: the trace does not say which.
+    Ticks(u64),
+    /// No reading: the trace has none.
+    None,
+}
+
+impl Stamp {
+    /// The time, of a clock that counts seconds.
+    #[must_use]
+    pub const fn time(self) -> Option<Nanos> {
+        match self {
+            Self::Time(time) => Some(time),
+            Self::Ticks(_) | Self::None => None,
+        }
+    }
+}
+
 /// A record of a tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Since the zero of the clock that the trace was recorded by.
-    pub time: Nanos,
+    /// When it was recorded.
+    pub time: Stamp,
     /// CPU that it happened on.
     pub cpu: Option<u32>,
     /// The thread that ran.

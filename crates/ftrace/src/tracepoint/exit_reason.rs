@@ -8,8 +8,25 @@ use std::borrow::Cow;
 
 use pagetoll_xentrace::exit_names;
 
-/// VMX's names that changed.
-const RENAMED: [(&str, &str); 1] = [("PENDING_INTERRUPT", "INTERRUPT_WINDOW")];
+/// VMX's names that changed; those in small letters are of 2.6.3x (`vmx_exit_reasons_str` of `arch/x86/kvm/vmx.c`). Left out are those that
+/// SVM has too: `cpuid`, `invlpg`, `hypercall`, `wbinvd`, `task_switch`.
+const RENAMED: [(&str, &str); 15] = [
+    ("PENDING_INTERRUPT", "INTERRUPT_WINDOW"),
+    ("exception", "EXCEPTION_NMI"),
+    ("ext_irq", "EXTERNAL_INTERRUPT"),
+    ("triple_fault", "TRIPLE_FAULT"),
+    ("nmi_window", "NMI_WINDOW"),
+    ("io_instruction", "IO_INSTRUCTION"),
+    ("cr_access", "CR_ACCESS"),
+    ("dr_access", "DR_ACCESS"),
+    ("rdmsr", "MSR_READ"),
+    ("wrmsr", "MSR_WRITE"),
+    ("interrupt_window", "INTERRUPT_WINDOW"),
+    ("halt", "HLT"),
+    ("tpr_below_thres", "TPR_BELOW_THRESHOLD"),
+    ("apic_access", "APIC_ACCESS"),
+    ("ept_violation", "EPT_VIOLATION"),
+];
 
 /// SVM's names in the plugin, without `EXIT_`, that are not the kernel's in capitals.
 const PLUGIN: [(&str, &str); 13] = [
@@ -71,6 +88,29 @@ pub(super) fn normal(printed: &str) -> Cow<'_, str> {
         return name;
     }
     Cow::Borrowed(listed(&RENAMED, printed).unwrap_or(printed))
+}
+
+/// Cause of an exit on RISC-V, as its specification numbers it.
+pub(super) fn of_riscv(scause: u64) -> String {
+    format!("SCAUSE {scause:#x}")
+}
+
+/// Reason of an exit on LoongArch: a name, or the code of an exception.
+pub(super) fn of_loongarch(printed: &str) -> Cow<'_, str> {
+    match printed.starts_with("0x") {
+        true => format!("exception code {printed}").into(),
+        false => printed.into(),
+    }
+}
+
+/// Name of a number of `exit_reason`. The upper half of VMX's is flags.
+pub(super) fn of_number(value: u64, is_vmx: bool) -> Cow<'static, str> {
+    let low = if is_vmx { value & 0xffff } else { value };
+    let name = u32::try_from(low).ok().and_then(|low| match is_vmx {
+        true => exit_names::vmx(low).map(Cow::Borrowed),
+        false => exit_names::svm(low),
+    });
+    name.unwrap_or_else(|| number(value).into())
 }
 
 /// A reason that no table has.
@@ -148,6 +188,9 @@ mod tests {
             ("EXIT_VMMCALL", "hypercall"),
             ("EXIT_CR0_SEL_WRITE", "cr0_sel_write"),
             ("PF excp", "PF excp"),
+            ("apic_access", "APIC_ACCESS"),
+            ("wrmsr", "MSR_WRITE"),
+            ("hypercall", "hypercall"),
             ("UNKNOWN (141)", "xsetbv"),
             ("UNKNOWN (75)", "0x4b"),
             ("UNKNOWN (x)", "x"),

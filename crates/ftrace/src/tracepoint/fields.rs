@@ -79,7 +79,10 @@ impl Record for RawRecord<'_> {
     fn kvm_entry(self) -> Result<KvmEntry, Missing> {
         let pc = match self.number_if_there("vcpu_pc")? {
             Some(pc) => Some(pc),
-            None => self.number_if_there("rip")?,
+            None => match self.number_if_there("rip")? {
+                Some(rip) => Some(rip),
+                None => self.number_if_there("pc")?,
+            },
         };
         Ok(KvmEntry {
             pc: pc.map(VirtualAddress),
@@ -89,6 +92,15 @@ impl Record for RawRecord<'_> {
     fn kvm_exit(self, names: &mut Names) -> Result<KvmExit, Missing> {
         if self.format.field("esr_ec").is_some() {
             return kvm_exit_of_arm64(self, names);
+        }
+        if self.format.field("scause").is_some() {
+            let reason = exit_reason::of_riscv(self.number("scause")?);
+            return Ok(KvmExit {
+                reason: names.intern(&reason),
+                pc: self.address("sepc")?,
+                info1: None,
+                info2: None,
+            });
         }
         let reason = self.word("exit_reason")?;
         let vmx = self.number_if_there("isa")?.unwrap_or(KVM_ISA_VMX) == KVM_ISA_VMX;

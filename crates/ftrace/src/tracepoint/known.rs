@@ -64,7 +64,8 @@ impl Known {
     /// By system and name, as perf has them; ftrace's texts have no system.
     pub(crate) fn named(system: Option<&str>, name: &str) -> Option<Self> {
         let (of, known) = match name {
-            "kvm_entry" => ("kvm", Self::KvmEntry),
+            // LoongArch has two names.
+            "kvm_entry" | "kvm_enter" | "kvm_reenter" => ("kvm", Self::KvmEntry),
             "kvm_exit" => ("kvm", Self::KvmExit),
             "kvm_page_fault" => ("kvm", Self::KvmPageFault),
             "kvm_guest_fault" => ("kvm", Self::KvmGuestFault),

@@ -20,7 +20,7 @@ impl Record for Words<'_> {
             None => self.hex_if_there("rip ")?,
         };
         let pc = pc.map(VirtualAddress);
-        if pc.is_none() {
+        if pc.is_none() && self.raw_if_there("vcpu_id=")?.is_none() {
             self.decimal::<u32>("vcpu ")?;
         }
         Ok(KvmEntry { pc })
@@ -31,6 +31,15 @@ impl Record for Words<'_> {
     fn kvm_exit(mut self, names: &mut Names) -> Result<KvmExit, Missing> {
         if self.0.contains("_EC: ") {
             return kvm_exit_of_arm64(self, names);
+        }
+        if self.0.contains("SCAUSE:") {
+            return kvm_exit_of_riscv(self, names);
+        }
+        if self.0.starts_with('[') {
+            return kvm_exit_of_loongarch(self, names);
+        }
+        if let Some(number) = self.raw_if_there("exit_reason=")? {
+            return raw_kvm_exit(self, number, names);
         }
         let reason = exit_reason::normal(self.between("reason ", " rip ")?);
         let pc = VirtualAddress(self.hex(" rip ")?);
@@ -51,6 +60,12 @@ impl Record for Words<'_> {
 
     /// `vcpu 0 rip 0x.. address 0x0000000000001000 error_code 0x6`; older kernels `address 1000 error_code 6`.
     fn kvm_page_fault(mut self) -> Result<KvmPageFault, Missing> {
+        if let Some(address) = self.raw_if_there("fault_address=")? {
+            return Ok(KvmPageFault {
+                address,
+                error_code: self.raw("error_code=")?,
+            });
+        }
         Ok(KvmPageFault {
             address: self.hex("address ")?,
             error_code: self.hex("error_code ")?,
@@ -251,6 +266,40 @@ fn kvm_exit_of_arm64(mut words: Words<'_>, names: &mut Names) -> Result<KvmExit,
         pc: VirtualAddress(words.hex("PC: ")?),
         info1: None,
         info2: None,
+    })
+}
+
+/// `SEPC:0xffffffff80001000, SCAUSE:0x15, STVAL:0x1000, HTVAL:0x400, HTINST:0x0`.
+fn kvm_exit_of_riscv(mut words: Words<'_>, names: &mut Names) -> Result<KvmExit, Missing> {
+    let pc = VirtualAddress(words.hex("SEPC:")?);
+    Ok(KvmExit {
+        reason: names.intern(&exit_reason::of_riscv(words.hex("SCAUSE:")?)),
+        pc,
+        info1: None,
+        info2: None,
+    })
+}
+
+/// `[IDLE]PC: 0x90000000`, `[0x2]PC: ..`.
+fn kvm_exit_of_loongarch(mut words: Words<'_>, names: &mut Names) -> Result<KvmExit, Missing> {
+    let reason = words.between("[", "]")?;
+    Ok(KvmExit {
+        reason: names.intern(&exit_reason::of_loongarch(reason)),
+        pc: VirtualAddress(words.hex("PC: ")?),
+        info1: None,
+        info2: None,
+    })
+}
+
+/// `exit_reason=48 guest_rip=0xfff0 isa=1 info1=388 info2=0`, as `trace-cmd report -R` has it.
+fn raw_kvm_exit(mut words: Words<'_>, reason: u64, names: &mut Names) -> Result<KvmExit, Missing> {
+    let pc = VirtualAddress(words.raw("guest_rip=")?);
+    let is_vmx = words.raw_if_there("isa=")?.unwrap_or(1) == 1;
+    Ok(KvmExit {
+        reason: names.intern(&exit_reason::of_number(reason, is_vmx)),
+        pc,
+        info1: words.raw_if_there("info1=")?,
+        info2: words.raw_if_there("info2=")?,
     })
 }
 

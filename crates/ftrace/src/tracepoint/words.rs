@@ -33,6 +33,23 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// The number after the name of a raw field: hexadecimal if it has `0x`, else decimal.
+    pub(super) fn raw(&mut self, key: &'static str) -> Result<u64, Missing> {
+        let after = self.after(key)?;
+        if after.starts_with("0x") {
+            return self.hex(key);
+        }
+        self.decimal(key)
+    }
+
+    /// [`Self::raw`] of a field that other forms do not print.
+    pub(super) fn raw_if_there(&mut self, key: &'static str) -> Result<Option<u64>, Missing> {
+        match self.0.contains(key) {
+            true => self.raw(key).map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// An address after a key, or the symbol that is printed in its place.
     pub(super) fn hex_or_symbol(&mut self, key: &'static str) -> Result<Option<u64>, Missing> {
         let after = self.after(key)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pagetoll_ftrace::tracepoint::{Event, Payload};
+use pagetoll_ftrace::tracepoint::{Event, Payload, Stamp};
 use pagetoll_units::Nanos;
 
 use super::occurrence::Occurrence;
@@ -16,11 +16,13 @@ const MAX_EVENTS: usize = 4096;
 pub(super) struct Thread {
     events: BTreeMap<(Group, String), Sum>,
     /// The last exit of the guest, return to user space and call of the kernel, with their time.
-    open: [Option<(String, Nanos)>; 3],
+    open: [Option<(String, Stamp)>; 3],
     /// Frame after the last page that was mapped.
     next: Option<u64>,
     /// First and last time that pages were mapped.
     mapping: Option<(Nanos, Nanos)>,
+    /// An exit came while another was open, and no gap was before it: where events do not name their thread, vCPUs are mixed.
+    mixed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -29,6 +31,7 @@ struct Sum {
     pages: Option<u64>,
     /// Time of those that ended.
     time: Option<Nanos>,
+    ticks: Option<u64>,
     ended: u64,
     adjacent: u64,
 }
@@ -50,11 +53,14 @@ impl Thread {
         let is_mapping =
             occurrence.group == Group::Mapped && matches!(event.payload, Payload::SetSpte(_));
         let adjacent = is_mapping && self.is_adjacent(event, occurrence.pages);
-        if is_mapping || occurrence.group == Group::Pinned {
-            let first = self.mapping.map_or(event.time, |(first, _)| first);
-            self.mapping = Some((first, event.time));
+        let is_work = is_mapping || occurrence.group == Group::Pinned;
+        if let Some(time) = event.time.time().filter(|_| is_work) {
+            let first = self.mapping.map_or(time, |(first, _)| first);
+            self.mapping = Some((first, time));
         }
         if let Some(span) = begins(&event.payload) {
+            let [exit, user_space, _] = &self.open;
+            self.mixed |= matches!(span, Span::Exit) && (exit.is_some() || user_space.is_some());
             self.open[span as usize] = Some((occurrence.name.clone(), event.time));
         }
         let sum = self.sum(occurrence.group, occurrence.name);
@@ -107,10 +113,26 @@ impl Thread {
             name.push_str(", failed");
             self.sum(group, name.clone()).count += 1;
         }
-        let took = event.time.0.saturating_sub(since.0);
         let sum = self.sum(group, name);
+        match (since, event.time) {
+            (Stamp::Time(since), Stamp::Time(until)) => {
+                let took = until.0.saturating_sub(since.0);
+                sum.time = Some(Nanos(sum.time.map_or(0, Nanos::get).saturating_add(took)));
+            }
+            (Stamp::Ticks(since), Stamp::Ticks(until)) => {
+                let took = until.saturating_sub(since);
+                sum.ticks = Some(sum.ticks.unwrap_or(0).saturating_add(took));
+            }
+            _ => return,
+        }
         sum.ended += 1;
-        sum.time = Some(Nanos(sum.time.map_or(0, Nanos::get).saturating_add(took)));
+    }
+
+    /// An exit of one vCPU may have ended at the entry of another.
+    fn forget_times(&mut self) {
+        for sum in self.events.values_mut() {
+            (sum.time, sum.ticks, sum.ended) = (None, None, 0);
+        }
     }
 
     fn is_adjacent(&mut self, event: &Event, pages: Option<u64>) -> bool {
@@ -122,7 +144,18 @@ impl Thread {
         follows
     }
 
-    pub(super) fn party(self, name: String) -> Party {
+    /// A thread without a name and number is all that the capture does not name.
+    pub(super) fn party(mut self, comm: &str, tid: Option<u32>) -> Party {
+        let name = match (comm, tid) {
+            ("", None) => "(threads without a name)".to_owned(),
+            ("", Some(tid)) => format!("thread {tid}"),
+            ("(others)", None) => comm.to_owned(),
+            (comm, None) => format!("{comm} ?"),
+            (comm, Some(tid)) => format!("{comm} {tid}"),
+        };
+        if tid.is_none() && self.mixed {
+            self.forget_times();
+        }
         let unit = self.unit();
         let between = unit.map(|unit| unit.count - 1).filter(|count| *count > 0);
         let span = self
@@ -132,7 +165,8 @@ impl Thread {
         let items = counted.map(|((group, name), sum)| Item {
             pages: sum.pages,
             nanos: sum.time.map(Nanos::get),
-            timed: (sum.time.is_some() && sum.ended < sum.count).then_some(sum.ended),
+            ticks: sum.ticks,
+            timed: (sum.ended > 0 && sum.ended < sum.count).then_some(sum.ended),
             adjacent: sum.adjacent,
             ..Item::counted(group, name, sum.count)
         });

@@ -1,7 +1,7 @@
 //! How a capture and a comparison are printed.
 
 use pagetoll_advice::Advice;
-use pagetoll_captures::{Capture, Change, Comparison, Group, Item, Party, Side, Volume};
+use pagetoll_captures::{Capture, Change, Comparison, Group, Item, Party, Side, Values, Volume};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
 
@@ -23,6 +23,10 @@ pub(super) fn of(read: &Read<'_>) -> Document {
     ];
     for party in &observation.parties {
         sections.push(Section::table(title(party), events(party)));
+        sections.push(Section::table(
+            format!("{}, by value", party.name),
+            buckets(party),
+        ));
         sections.push(Section::table(
             format!("{}, by function", party.name),
             places(party),
@@ -144,8 +148,18 @@ fn events(party: &Party) -> Table {
         table.row([
             item.group.title().to_owned(),
             item.name.clone(),
-            item.count.to_string(),
+            or_none(
+                number(item, |values| values.value)
+                    .is_none()
+                    .then_some(item.count),
+            ),
         ]);
+    }
+    for (title, figure) in VALUES {
+        if items.iter().any(|item| number(item, figure).is_some()) {
+            let title = Column::right(in_unit(title, items));
+            table.each(items, title, |item| or_none(number(item, figure)));
+        }
     }
     if let Some(unit) = party.unit {
         let title = Column::right(format!("per {}", unit.name));
@@ -161,6 +175,11 @@ fn events(party: &Party) -> Table {
     if items.iter().any(|item| item.nanos.is_some()) {
         table.each(items, Column::right("ns each"), |item| {
             or_none(item.mean_nanos())
+        });
+    }
+    if items.iter().any(|item| item.ticks.is_some()) {
+        table.each(items, Column::right("ticks each"), |item| {
+            or_none(item.mean_ticks())
         });
     }
     if items.iter().any(|item| item.cycles.is_some()) {
@@ -181,15 +200,29 @@ fn footnotes(table: &mut Table, party: &Party) {
     }
     for item in &party.items {
         if let Some(timed) = item.timed {
-            let unit = match item.cycles {
-                Some(_) => "cycles",
-                None => "ns",
+            let unit = match (item.cycles, item.ticks) {
+                (Some(_), _) => "cycles",
+                (_, Some(_)) => "ticks",
+                _ => "ns",
             };
             table.footnote(format!(
                 "{unit} each of {}: of the {timed} of {} whose end is in the capture",
                 item.name, item.count
             ));
         }
+    }
+    if party.items.iter().any(|item| item.ticks.is_some()) {
+        table
+            .footnote("ticks: of the clock that the trace was recorded by, which it does not name");
+    }
+    if party
+        .items
+        .iter()
+        .any(|item| number(item, |values| values.value).is_some())
+    {
+        table.footnote(
+            "value: a count, a sum, a mean, an extreme or an address; the script alone knows",
+        );
     }
     if party.items.iter().any(|item| item.adjacent > 0) {
         table.footnote("next page: it followed the page that was mapped before it");
@@ -207,6 +240,52 @@ fn or_none(figure: Option<impl ToString>) -> String {
 
 fn rate(per_unit: f64) -> String {
     format!("{per_unit:.4}")
+}
+
+/// Figure that a script kept of an event's values.
+type Figure = fn(&Values) -> Option<i128>;
+
+/// Columns of what a script kept.
+const VALUES: [(&str, Figure); 3] = [
+    ("value", |values| values.value),
+    ("mean", |values| values.mean),
+    ("total", |values| values.total),
+];
+
+fn number(item: &Item, figure: Figure) -> Option<i128> {
+    item.values.as_deref().and_then(figure)
+}
+
+/// A title with the unit of the values, where it is known.
+fn in_unit(title: &str, items: &[Item]) -> String {
+    let mut units = items
+        .iter()
+        .filter_map(|item| item.values.as_ref()?.value_unit);
+    match units.next() {
+        Some(unit) => format!("{title}, {unit}"),
+        None => title.to_owned(),
+    }
+}
+
+/// Ranges of values that are not empty.
+fn buckets(party: &Party) -> Table {
+    let mut table = Table::new([
+        Column::left("event"),
+        Column::right(in_unit("from", &party.items)),
+        Column::right(in_unit("to", &party.items)),
+        Column::right("count"),
+    ]);
+    for item in &party.items {
+        for bucket in item.buckets.iter().filter(|bucket| bucket.count > 0) {
+            table.row([
+                item.name.clone(),
+                or_none(bucket.from),
+                or_none(bucket.to),
+                bucket.count.to_string(),
+            ]);
+        }
+    }
+    table
 }
 
 fn places(party: &Party) -> Table {
