@@ -232,16 +232,9 @@ mod tests {
 
     fn item(group: Group, name: &str, count: u64) -> Item {
         Item {
-            group,
-            name: name.to_owned(),
-            count,
-            per_unit: None,
             pages: Some(2 * count),
-            nanos: None,
-            timed: None,
-            cycles: None,
             adjacent: count / 2,
-            places: Vec::new(),
+            ..Item::counted(group, name, count)
         }
     }
 

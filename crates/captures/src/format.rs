@@ -19,7 +19,7 @@ use crate::reports::{bpftrace, perf_kvm};
 use crate::sections;
 
 /// Every format. A capture that could be of two is of the first.
-pub static FORMATS: [Format; 11] = [
+pub static FORMATS: [Format; 12] = [
     Format {
         name: "xentrace",
         layout: Layout::Binary,
@@ -75,6 +75,12 @@ pub static FORMATS: [Format; 11] = [
         observe: reports::observe_bpftrace,
     },
     Format {
+        name: "bpftrace as text",
+        layout: Layout::Table,
+        is: bpftrace::text::is,
+        observe: reports::observe_bpftrace_text,
+    },
+    Format {
         name: "function_graph",
         layout: Layout::Trace,
         is: FunctionGraph::is_capture,
@@ -87,6 +93,9 @@ pub static FORMATS: [Format; 11] = [
         observe: tracepoints::observe_text,
     },
 ];
+
+/// Bytes of a capture that tell its format.
+pub(crate) const HEAD: usize = 64 << 10;
 
 /// A format of captures.
 #[derive(Debug)]
@@ -125,6 +134,16 @@ impl Format {
             Layout::Trace => (format.is)(line),
         };
         FORMATS.iter().find(begins)
+    }
+
+    /// The format of a trace that begins with a line of this one: later lines may be of another.
+    pub(crate) fn of_trace(&'static self, text: &[u8]) -> &'static Self {
+        let head = &text[..text.len().min(HEAD)];
+        let is = |format: &&Self| format.layout == Layout::Trace && (format.is)(head);
+        match self.layout {
+            Layout::Trace => FORMATS.iter().find(is).unwrap_or(self),
+            _ => self,
+        }
     }
 
     /// True if the line above it may say what it is of.
@@ -192,8 +211,6 @@ pub(crate) trait ReadSeek: Read + Seek {}
 impl<S: Read + Seek> ReadSeek for S {}
 
 impl Source<'_> {
-    /// Bytes of a capture that tell its format.
-    pub(crate) const HEAD: u64 = 64 << 10;
     /// Bytes of a file that is not read as a stream, at most. Assumed: a day of kvm_stat is below.
     const MOST_OF_WHOLE: u64 = 256 << 20;
 
@@ -319,14 +336,13 @@ pub fn observe_stream(
 
 /// Recognises, by its first bytes, text that is short enough for a page, or that does not begin as a tool writes it.
 fn is_pasted(head: &[u8]) -> bool {
-    let is_whole = u64::try_from(head.len()).is_ok_and(|length| length < Source::HEAD);
     let is_text = !head.is_empty() && !head.contains(&0);
-    is_text && (is_whole || paste::is_wrapped(head) || Format::beginning(head).is_none())
+    is_text && (head.len() < HEAD || paste::is_wrapped(head) || Format::beginning(head).is_none())
 }
 
 fn head(source: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    source.take(Source::HEAD).read_to_end(&mut head)?;
+    source.take(HEAD as u64).read_to_end(&mut head)?;
     Ok(head)
 }
 

@@ -20,7 +20,7 @@ pub(crate) static LOOKALIKES: [Lookalike; 9] = [
     Lookalike { name: "the screen of kvm_stat", remedy: "log its counters: kvm_stat -l -c > FILE", is: |head| begins(head, "kvm statistics - ") },
     Lookalike { name: "a summary of perf stat", remedy: "record the events; `pagetoll read --how kvm` prints the commands", is: |head| has_line(head, "Performance counter stats for") },
     Lookalike { name: "a trace.dat of trace-cmd", remedy: "print its events: trace-cmd report -i FILE > FILE.txt", is: |head| head.starts_with(b"\x17\x08Dtracing") },
-    Lookalike { name: "text of bpftrace", remedy: "write it as JSON: bpftrace -f json", is: is_bpftrace_text },
+    Lookalike { name: "a log of QEMU's trace events", remedy: "record the host kernel's; `pagetoll read --how kvm` prints the commands", is: is_qemu_log },
     Lookalike { name: "a bill", remedy: "print it with `pagetoll report FILE`", is: |head| has_line(head, "pagetoll.bill/") },
     Lookalike { name: "an HTML page", remedy: "save the capture that it shows", is: is_html },
     Lookalike { name: "compressed", remedy: "decompress it", is: is_compressed },
@@ -47,13 +47,21 @@ fn has_line(head: &[u8], text: &str) -> bool {
         .any(|line| line.contains(text))
 }
 
-/// `Attaching 3 probes...`, or a map: `@exits[10]: 52`.
-fn is_bpftrace_text(head: &[u8]) -> bool {
+/// `12345@1700000000.123456:kvm_run_exit cpu_index 0, reason 2`, since 6.2 also without process and time (`scripts/tracetool/backend/log.py`
+/// of QEMU).
+fn is_qemu_log(head: &[u8]) -> bool {
+    let is_event = |line: &str| {
+        let (start, event) = line.split_once(':')?;
+        let (process, time) = start.split_once('@')?;
+        let digits = |text: &str| {
+            text.bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.')
+        };
+        (!process.is_empty() && digits(process) && digits(time) && !event.starts_with(' '))
+            .then_some(())
+    };
     let mut lines = first_lines(head).take(LINES);
-    lines.any(|line| {
-        let is_map = line.starts_with('@') && line.contains(':');
-        is_map || line.starts_with("Attaching ") && line.contains(" probe")
-    })
+    lines.any(|line| line.starts_with("kvm_run_exit cpu_index ") || is_event(line).is_some())
 }
 
 fn is_html(head: &[u8]) -> bool {
@@ -98,8 +106,8 @@ mod tests {
             (b"kvm statistics - summary\n\n Event      Total %Total CurAvg/s\n kvm_entry  50000   50.0      900\n", "is the screen of kvm_stat; log its counters: kvm_stat -l -c > FILE"),
             (b"\n Performance counter stats for 'system wide':\n\n    52   kvm:kvm_exit\n", "is a summary of perf stat; record the events; `pagetoll read --how kvm` prints the commands"),
             (b"\x17\x08Dtracing6\0\0\x08", "is a trace.dat of trace-cmd; print its events: trace-cmd report -i FILE > FILE.txt"),
-            (b"Attaching 2 probes...\n", "is text of bpftrace; write it as JSON: bpftrace -f json"),
-            (b"\n@exits[10]: 52\n", "is text of bpftrace; write it as JSON: bpftrace -f json"),
+            (b"kvm_run_exit cpu_index 0, reason 2\n", "is a log of QEMU's trace events; record the host kernel's; `pagetoll read --how kvm` prints the commands"),
+            (b"4711@1700000000.000123:kvm_run_exit cpu_index 0, reason 2\n", "is a log of QEMU's trace events; record the host kernel's; `pagetoll read --how kvm` prints the commands"),
             (b"{\n  \"schema\": \"pagetoll.bill/1\",\n", "is a bill; print it with `pagetoll report FILE`"),
             (b"<!DOCTYPE html>\n<html lang=en>", "is an HTML page; save the capture that it shows"),
             (b"\x1f\x8b\x08\0", "is compressed; decompress it"),

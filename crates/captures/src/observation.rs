@@ -307,7 +307,8 @@ pub struct Place {
 
 impl Item {
     /// So many events of a kind, about which no more is known.
-    pub(crate) fn counted(group: Group, name: impl Into<String>, count: u64) -> Self {
+    #[must_use]
+    pub fn counted(group: Group, name: impl Into<String>, count: u64) -> Self {
         Self {
             group,
             name: name.into(),

@@ -4,13 +4,15 @@
 
 use pagetoll_xentrace::symbols::Symbols;
 
-use crate::format::{CaptureError, Format, Source, recognise};
+use crate::format::{CaptureError, Format, HEAD, recognise};
 use crate::lines::Line;
 use crate::observation::{Observation, Party};
 use crate::paste::{self, LeftOut};
 
 /// Sections that are read of one text.
 const MOST: usize = 16;
+/// Bytes by which the beginning of a section is known: each line is looked at.
+const WINDOW: usize = 4 << 10;
 
 /// A part of a text.
 struct Section<'a> {
@@ -72,21 +74,20 @@ fn located(party: &mut Party, line: usize) {
 
 /// The reason that a text without a section is none that is read.
 fn refusal(text: &[u8]) -> CaptureError {
-    let head = usize::try_from(Source::HEAD).unwrap_or(usize::MAX);
-    let head = &text[..text.len().min(head)];
-    recognise(head).err().unwrap_or(CaptureError::Unknown)
+    recognise(&text[..text.len().min(HEAD)])
+        .err()
+        .unwrap_or(CaptureError::Unknown)
 }
 
 /// The sections of a text. Lines before the first are left out, but for comments above a trace, which tell of it.
 fn sections<'a>(text: &'a [u8], left_out: &mut LeftOut) -> Vec<Section<'a>> {
-    let head = usize::try_from(Source::HEAD).unwrap_or(usize::MAX);
     let mut search = Search::new(left_out);
     let mut place = Place::default();
     for line in text.split_inclusive(|&byte| byte == b'\n') {
-        if place.at >= head || search.starts.len() == MOST {
+        if place.at >= HEAD || search.starts.len() == MOST {
             break;
         }
-        let to = text.len().min(place.at.saturating_add(head));
+        let to = text.len().min(place.at.saturating_add(WINDOW));
         if is_of_any_trace(line) {
             search.comments.get_or_insert(place);
         } else if let Some(format) = Format::beginning(&text[place.at..to]) {
@@ -189,12 +190,13 @@ impl Section<'_> {
 
     /// Reads it, with its lines numbered as those of the whole.
     fn observe(&self, file: &str, symbols: &Symbols) -> Result<Observation, CaptureError> {
+        let format = self.format.of_trace(self.text);
         if self.lines_before == 0 {
-            return self.format.observe(file, self.text, symbols);
+            return format.observe(file, self.text, symbols);
         }
         let mut text = vec![b'\n'; self.lines_before];
         text.extend(self.text);
-        self.format.observe(file, &text, symbols)
+        format.observe(file, &text, symbols)
     }
 }
 

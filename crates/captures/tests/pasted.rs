@@ -288,6 +288,135 @@ fn events_among_the_lines_of_function_graph_are_read() {
     );
 }
 
+/// The items of a map: key, count, value, mean, and buckets from, to, count.
+type Kept = (
+    String,
+    u64,
+    Option<i128>,
+    Option<i128>,
+    Vec<(Option<i64>, Option<i64>, u64)>,
+);
+
+fn kept(observation: &Observation, map: &str) -> Vec<Kept> {
+    let party = observation.parties.iter().find(|party| party.name == map);
+    let items = party.unwrap().items.iter();
+    let row = |item: &Item| {
+        let values = item.values.clone().unwrap_or_default();
+        let buckets = item.buckets.iter();
+        let buckets = buckets.map(|bucket| (bucket.from, bucket.to, bucket.count));
+        (
+            item.name.clone(),
+            item.count,
+            values.value,
+            values.mean,
+            buckets.collect(),
+        )
+    };
+    items.map(row).collect()
+}
+
+#[test]
+fn maps_of_bpftrace_are_counts_where_their_name_says_so() {
+    let json = observed("bpftrace-histogram.json");
+    assert_eq!(
+        kept(&json, "@exit_ns"),
+        [
+            (
+                "EPT_VIOLATION".to_owned(),
+                12,
+                None,
+                None,
+                vec![(Some(1024), Some(2047), 12)]
+            ),
+            (
+                "HLT".to_owned(),
+                6,
+                None,
+                None,
+                vec![
+                    (Some(256), Some(511), 1),
+                    (Some(1 << 20), Some((2 << 20) - 1), 5)
+                ],
+            ),
+        ]
+    );
+    let text = observed("bpftrace-text.txt");
+    assert_eq!(
+        kept(&text, "@exits"),
+        [
+            ("EPT_VIOLATION".to_owned(), 120, None, None, vec![]),
+            ("HLT".to_owned(), 40, None, None, vec![]),
+        ]
+    );
+    assert_eq!(
+        kept(&text, "@pin_ms"),
+        [(
+            String::new(),
+            96,
+            None,
+            None,
+            vec![(Some(0), Some(0), 89), (Some(2048), Some(4095), 7)],
+        )]
+    );
+    let jq = observed("bpftrace-jq.json");
+    assert_eq!(
+        kept(&jq, "@avg"),
+        [
+            ("qemu".to_owned(), 1, Some(12), None, vec![]),
+            ("vmm".to_owned(), 1, Some(-3), None, vec![]),
+        ]
+    );
+    assert_eq!(
+        kept(&jq, "@pin_us"),
+        [(String::new(), 3, None, Some(7), vec![])]
+    );
+}
+
+#[test]
+fn the_last_print_of_a_map_is_kept_and_the_others_are_said() {
+    let text = observed("bpftrace-interval.txt");
+    let exits = kept(&text, "@exits");
+    let exits: Vec<_> = exits
+        .iter()
+        .map(|(key, count, ..)| (key.as_str(), *count))
+        .collect();
+    assert_eq!(exits, [("EPT_VIOLATION", 31), ("HLT", 5), ("MSR_WRITE", 2)]);
+    let single = |key: &str, value| (key.to_owned(), 1, Some(value), None, vec![]);
+    assert_eq!(
+        kept(&text, "@stacks"),
+        [single(
+            "kvm_mmu_map_tdp_page+5 < kvm_tdp_page_fault+17, CPU 0/KVM",
+            12
+        )]
+    );
+    assert_eq!(kept(&text, "@last"), [single("", i128::from(u64::MAX))]);
+    assert_eq!(
+        kept(&text, "@run"),
+        [(String::new(), 42, None, Some(7), vec![])]
+    );
+    let reads = kept(&text, "@reads_us");
+    assert_eq!(
+        (reads[0].0.as_str(), &reads[0].4[..]),
+        (
+            "vmm, 3",
+            &[(Some(256), Some(319), 4), (Some(320), Some(383), 1)][..]
+        )
+    );
+    assert_eq!(reads[1].4, [(None, Some(-1), 2), (Some(1 << 31), None, 1)]);
+    let unknown = text.capture.unknown.iter();
+    let unknown: Vec<_> = unknown
+        .map(|(name, count)| (name.as_str(), *count))
+        .collect();
+    assert_eq!(
+        unknown,
+        [
+            ("(line 2 and others that are no value of a map)", 2),
+            ("(values that are no number)", 1),
+            ("(values that were printed again later)", 3),
+        ]
+    );
+}
+
 #[test]
 fn what_is_not_understood_at_all_is_refused_with_the_reason() {
     let refused = |name: &str| {

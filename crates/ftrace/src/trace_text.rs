@@ -53,5 +53,10 @@ pub fn is_capture(head: &[u8]) -> bool {
     let mut reader = Reader::new(head);
     let has_event = matches!(reader.next_item(), Ok(Some(_)));
     let tally = reader.tally();
-    has_event || tally.unknown_events() > 0 || tally.unreadable > 0
+    let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let is_wrapped = matches!(
+        line::Line::read(&String::from_utf8_lossy(first)),
+        line::Line::Columns
+    );
+    has_event || is_wrapped || tally.unknown_events() > 0 || tally.unreadable > 0
 }

@@ -1,12 +1,14 @@
-//! Output of `bpftrace -f json`: an object a line, `{"type": "map", "data": {"@name": ..}}`.
+//! Output of bpftrace: [`text`], and that of `-f json`, an object a line, `{"type": "map", "data": {"@name": ..}}`, or over
+//! several, as jq prints it.
 //!
 //! The last value of a map that is printed each interval is kept. Events that the kernel lost are counted.
 //! Lines that are no object, which bpftrace writes to another stream, are passed over.
 //!
-//! bpftrace 0.17 writes a wrong lower bound of the range of a histogram from 2^31 on: bounds are as it writes them.
+//! Which function made a number is in neither form: `count()`, `sum()`, `avg()`, `min()`, `max()` and an assignment look alike.
 //!
 //! Source: `JsonOutput` of `src/output.cpp`, bpftrace 0.9 to 0.23.
 
+pub(crate) mod text;
 mod value;
 
 use std::collections::BTreeMap;
@@ -18,7 +20,7 @@ use serde_json::value::RawValue;
 use crate::json::{self, Part, json_problem};
 use crate::lines::first_lines;
 use crate::position::{Position, ReadError, Stop, Truncated, marker};
-pub(crate) use value::MapValue;
+pub(crate) use value::{Bucket, MapValue};
 
 /// The values of a map by key, several parts separated by commas; a map without keys has one value, whose key is empty.
 pub(crate) type Values = BTreeMap<String, MapValue>;
@@ -39,8 +41,12 @@ pub(crate) struct Output {
     pub(crate) lost: u64,
     /// Lines with other objects, by their type.
     pub(crate) others: BTreeMap<String, u64>,
-    /// Lines that are no object.
+    /// Lines that are no object; of a text, no value of a map.
     pub(crate) passed_over: u64,
+    /// The first of them.
+    pub(crate) first_passed_over: Option<Position>,
+    /// Values of maps that were printed again later.
+    pub(crate) replaced: u64,
     /// End of the file, if the reader stopped before it.
     pub(crate) truncated: Option<Truncated>,
 }
@@ -55,12 +61,11 @@ struct Object<'a> {
 
 /// Recognises a file that begins with such an object; messages of bpftrace may stand before it.
 pub(crate) fn is(bytes: &[u8]) -> bool {
-    first_lines(bytes)
-        .find(|line| line.starts_with('{'))
-        .is_some_and(|line| {
-            let mut start = line.chars().filter(|c| !c.is_whitespace());
-            r#"{"type":""#.chars().all(|c| start.next() == Some(c))
-        })
+    let starts = [r#"{"type":""#, r#"{"data":{"@"#];
+    let mut lines = first_lines(bytes).skip_while(|line| text::attached(line).is_some());
+    let characters = lines.by_ref().flat_map(str::chars);
+    let start: String = characters.filter(|c| !c.is_whitespace()).take(16).collect();
+    starts.iter().any(|expected| start.starts_with(expected))
 }
 
 /// Reads what a script has written.
@@ -97,20 +102,37 @@ struct Reader {
 impl Reader {
     /// An object ends with its brace: unlike other texts, the last line is whole without a line feed.
     fn record(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        for (number, line) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
-            let line = line.trim_ascii();
-            if line.starts_with(b"{") {
-                self.object(Position::Line(number), line)?;
-            } else if !line.is_empty() {
-                self.output.passed_over += 1;
-            }
+        let (mut rest, mut number) = (bytes, 1);
+        while !rest.is_empty() {
+            let end = rest.iter().position(|&byte| byte == b'\n');
+            let line = &rest[..end.unwrap_or(rest.len())];
+            let place = Position::Line(number);
+            let indent = line.len() - line.trim_ascii_start().len();
+            let taken = if line[indent..].starts_with(b"{") {
+                indent + self.object(place, &rest[indent..])?
+            } else {
+                // What encloses and separates the objects of a list.
+                if !matches!(line.trim_ascii(), b"" | b"[" | b"]" | b",") {
+                    self.output.passed_over += 1;
+                    self.output.first_passed_over.get_or_insert(place);
+                }
+                end.map_or(rest.len(), |end| end + 1)
+            };
+            number += rest[..taken].iter().filter(|&&byte| byte == b'\n').count();
+            rest = &rest[taken..];
         }
         Ok(())
     }
 
-    fn object(&mut self, place: Position, line: &[u8]) -> Result<(), Stop> {
-        let object: Object<'_> =
-            serde_json::from_slice(line).map_err(|error| stopped(place, line, &error))?;
+    /// Takes the object that a text begins with, and returns its length.
+    fn object(&mut self, place: Position, text: &[u8]) -> Result<usize, Stop> {
+        let mut objects = serde_json::Deserializer::from_slice(text).into_iter::<Object<'_>>();
+        let object = objects.next().transpose();
+        let object = object.map_err(|error| stopped(place, text, &error))?;
+        let Some(object) = object else {
+            return Ok(text.len());
+        };
+        let length = objects.byte_offset();
         self.objects += 1;
         match object.of_type.as_str() {
             "map" | "hist" | "lhist" | "stats" | "tseries" => self.maps(place, &object)?,
@@ -122,7 +144,7 @@ impl Reader {
             }
             _ => self.other(place, object.of_type)?,
         }
-        Ok(())
+        Ok(length)
     }
 
     fn keep(&mut self, place: Position, memory: usize) -> Result<(), Stop> {
@@ -151,12 +173,13 @@ impl Reader {
         let mut values = Values::new();
         value::each(place, of_type, &name, map, |key, value| {
             self.keep(place, value::memory(&key, &value))?;
-            values.insert(key, value);
+            values.insert(value::one_line(&key), value);
             Ok(())
         })?;
         if let Some(before) = self.output.maps.get_mut(&name) {
             let memory = before.iter().map(|(key, value)| value::memory(key, value));
             self.budget.give_back(memory.sum());
+            self.output.replaced += u64::try_from(before.len()).unwrap_or(u64::MAX);
             *before = values;
             return Ok(());
         }

@@ -20,6 +20,7 @@ pub(super) fn files(reader: &str) -> Files {
         "debugfs-of-kvm" => debugfs(),
         "perf-kvm-stat-report" => perf_kvm(),
         "bpftrace-f-json" => bpftrace(),
+        "bpftrace-as-text" => bpftrace_text(),
         "function-graph" => function_graphs(),
         "tracepoints-as-text" => trace_texts(),
         "lock-profile" => lock_profiles(),
@@ -286,6 +287,25 @@ fn bpftrace() -> Files {
             "printf",
             many("", same("{\"type\":\"printf\",\"data\":\"\"}\n"), ""),
         ),
+    ]
+}
+
+fn bpftrace_text() -> Files {
+    let bucket = "[1]  1 |@|\n";
+    vec![
+        ("keys", many("", |n| format!("@[{}]: 1\n", name(n)), "")),
+        ("maps", many("", |n| format!("@{}: 1\n", name(n)), "")),
+        ("other values", many("", |n| format!("@{}:\n", name(n)), "")),
+        ("texts", many("", |n| format!("@{0}:{0}\n", name(n)), "")),
+        ("prints", many("", same("@: 1\n\n"), "")),
+        ("buckets", many("@:\n", same(bucket), "")),
+        (
+            "histograms",
+            many("", |n| format!("@[{}]:\n{bucket}", name(n)), ""),
+        ),
+        ("open keys", many("", same("@[\n"), "@: 1\n")),
+        ("a long key", many("@[\n", same("f\n"), "]: 1\n")),
+        ("other lines", many("@: 1\n", same("a\n"), "")),
     ]
 }
 

@@ -7,10 +7,10 @@ use crate::json::{self, Part, members, object};
 use crate::position::{Position, ReadError, Stop};
 
 /// Buckets of a histogram: `lhist()` has at most 1002, `hist()` with five bits 2048.
-const MAX_BUCKETS: usize = 1 << 13;
+pub(super) const MAX_BUCKETS: usize = 1 << 13;
 
 /// Bytes for each value that whoever goes on with it is assumed to take.
-const REPORTED: usize = 160;
+const REPORTED: usize = 352;
 
 /// Values that fell into a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,40 @@ fn histogram(place: Position, name: &str, json: &RawValue) -> Result<Option<MapV
         }
         Ok(())
     })?;
-    Ok(Some(MapValue::Histogram(buckets)))
+    Ok(Some(MapValue::Histogram(without_a_wrong_end(buckets))))
+}
+
+/// `hist()` up to 0.19 puts all from 2^31 on into one range (`createLog2Function` of `src/ast/passes/codegen_llvm.cpp`), which the text calls
+/// `[2G, 4G)` and JSON -2147483648 to 0. Where a later version wrote it, the range is narrower than what is said here.
+pub(super) fn without_a_wrong_end(mut buckets: Vec<Bucket>) -> Vec<Bucket> {
+    const LAST: i64 = 1 << 31;
+    if let Some(last) = buckets.last_mut() {
+        let of_json = (last.min, last.max) == (Some(-LAST), Some(0));
+        if of_json || (last.min, last.max) == (Some(LAST), Some(2 * LAST - 1)) {
+            (last.min, last.max) = (Some(LAST), None);
+        }
+    }
+    buckets
+}
+
+/// A key on one line: the frames of a stack, the innermost first, are joined.
+pub(super) fn one_line(key: &str) -> String {
+    if !key.contains('\n') {
+        return key.to_owned();
+    }
+    let mut line = String::with_capacity(2 * key.len());
+    for part in key.lines().map(str::trim).filter(|part| !part.is_empty()) {
+        match (
+            line.is_empty() || part.starts_with(','),
+            line.ends_with(','),
+        ) {
+            (true, _) => {}
+            (false, true) => line.push(' '),
+            (false, false) => line.push_str(" < "),
+        }
+        line.push_str(part);
+    }
+    line
 }
 
 fn bucket(place: Position, name: &str, raw: &RawBucket<'_>) -> Result<Bucket, ReadError> {
