@@ -248,6 +248,7 @@ mod tests {
             continuations: 0,
             nanos_per_unit: None,
             items,
+            thread: None,
         }
     }
 

@@ -29,7 +29,8 @@ pub use dump::{DumpError, dump};
 pub use format::{CaptureError, FORMATS, Format, observe, observe_stream};
 pub use lookalike::Lookalike;
 pub use observation::{
-    Bucket, Capture, Group, Item, Observation, Party, Place, Recorded, Unit, Values, Volume, total,
+    Bucket, Capture, Group, Item, Observation, Others, Party, Place, Recorded, Summed, Thread,
+    Unit, Values, Volume, total,
 };
 pub use paste::{LeftOut, NumberedLine};
 pub use position::{Position, ReadError, Truncated};

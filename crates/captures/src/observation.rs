@@ -4,6 +4,7 @@ pub(crate) mod counters;
 pub(crate) mod function_graph;
 mod recorded;
 pub(crate) mod reports;
+mod summed;
 pub(crate) mod tracepoints;
 pub(crate) mod xentrace;
 
@@ -16,6 +17,7 @@ use crate::format::CaptureError;
 use crate::paste::LeftOut;
 use crate::perf_data;
 pub use recorded::Recorded;
+pub use summed::{Others, Summed, Thread};
 
 /// Events that a refusal names.
 const MOST_REASONS: usize = 5;
@@ -142,6 +144,9 @@ pub struct Party {
     pub nanos_per_unit: Option<f64>,
     /// Its events.
     pub items: Vec<Item>,
+    /// The thread that it is, where it is one.
+    #[serde(skip)]
+    pub thread: Option<Thread>,
 }
 
 #[expect(
@@ -357,6 +362,7 @@ impl Party {
             continuations: 0,
             nanos_per_unit: None,
             items,
+            thread: None,
         }
     }
 }

@@ -13,7 +13,7 @@ use pagetoll_ftrace::trace_text;
 use pagetoll_ftrace::tracepoint::{Event, Item as Traced, Name, Tally};
 
 use crate::format::{CaptureError, Content, Source};
-use crate::observation::{Capture, Observation, Recorded};
+use crate::observation::{Capture, Observation, Party, Recorded, Thread as Named};
 use crate::perf_data::Reader;
 use thread::Thread;
 
@@ -94,10 +94,16 @@ impl Threads {
 
     /// The threads as parties: those that did most of the work first.
     pub(super) fn observed(self, capture: Capture, tally: &Tally) -> Observation {
-        let named = self
-            .by_key
-            .into_iter()
-            .map(|((comm, tid), thread)| thread.party(&comm, tid));
+        let named = self.by_key.into_iter().map(|((comm, tid), thread)| {
+            let pid = thread.pid;
+            Party {
+                thread: Some(Named {
+                    comm: comm.as_ref().to_owned(),
+                    pid,
+                }),
+                ..thread.party(&comm, tid)
+            }
+        });
         let others = Some(self.others.party("(others)", None));
         let others = others.filter(|party| !party.items.is_empty());
         let mut parties: Vec<_> = named.chain(others).collect();

@@ -69,6 +69,9 @@ pub(crate) struct ReadArgs {
     /// Resolve addresses by this System.map, kallsyms, vmlinux or xen-syms; repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) symbols: Vec<PathBuf>,
+    /// Show each thread, where there are many, instead of sums by process
+    #[arg(long, conflicts_with_all = ["how", "dump", "compare"])]
+    pub(crate) threads: bool,
     /// Compare with a capture of the same work on another kernel
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,

@@ -7,7 +7,7 @@ mod live;
 
 use anyhow::Result;
 use pagetoll_advice::{Advice, OnCapture, Rules, Undecided};
-use pagetoll_captures::{Comparison, Observation};
+use pagetoll_captures::{Comparison, Observation, Summed};
 use serde::Serialize;
 
 use super::recorded::{deliver, observed, symbols};
@@ -21,6 +21,9 @@ use crate::output::Destination;
 struct Read<'a> {
     #[serde(flatten)]
     observation: &'a Observation,
+    /// Its threads in short, where there are many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summed: Option<Summed>,
     /// Rules that fire.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     advice: Vec<Advice<'a>>,
@@ -50,6 +53,7 @@ pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
         let in_part = undecided.into_iter().filter(|rule| !rule.found.is_empty());
         let read = Read {
             observation: &first,
+            summed: (!args.threads).then(|| first.summed()).flatten(),
             advice,
             undecided: in_part.collect(),
         };

@@ -8,6 +8,10 @@ use crate::observe;
 fn read(bytes: &[u8]) -> Observation {
     let mut observation = observe("f", std::io::Cursor::new(bytes), &Symbols::default()).unwrap();
     observation.capture.format = "".into();
+    // Text does not say which process a thread is of.
+    for party in &mut observation.parties {
+        party.thread = None;
+    }
     observation
 }
 

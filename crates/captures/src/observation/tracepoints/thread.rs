@@ -14,6 +14,8 @@ const MAX_EVENTS: usize = 4096;
 /// Counts of a thread.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
+    /// Its process, where the capture says so.
+    pub(super) pid: Option<u32>,
     events: BTreeMap<(Group, String), Sum>,
     /// The last exit of the guest, return to user space and call of the kernel, with their time.
     open: [Option<(String, Stamp)>; 3],
@@ -47,6 +49,7 @@ enum Span {
 impl Thread {
     pub(super) fn take(&mut self, event: &Event) {
         self.end(event);
+        self.pid = self.pid.or(event.task.pid);
         let Some(occurrence) = Occurrence::new(&event.payload) else {
             return;
         };

@@ -1,7 +1,9 @@
 //! How a capture and a comparison are printed.
 
 use pagetoll_advice::Advice;
-use pagetoll_captures::{Capture, Change, Comparison, Group, Item, Party, Side, Values, Volume};
+use pagetoll_captures::{
+    Capture, Change, Comparison, Group, Item, Others, Party, Side, Values, Volume,
+};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
 
@@ -21,7 +23,8 @@ pub(super) fn of(read: &Read<'_>) -> Document {
         Section::facts("", facts(capture)),
         Section::table("Log volume", volumes(&capture.cpus)),
     ];
-    for party in &observation.parties {
+    let summed = read.summed.as_ref();
+    for party in summed.map_or(&observation.parties, |summed| &summed.parties) {
         sections.push(Section::table(title(party), events(party)));
         sections.push(Section::table(
             format!("{}, by value", party.name),
@@ -32,11 +35,31 @@ pub(super) fn of(read: &Read<'_>) -> Document {
             places(party),
         ));
     }
+    let others = summed.and_then(|summed| summed.others.as_ref());
+    let others = others.map(not_shown).into_iter().collect();
+    sections.push(Section::list("Not shown: --threads shows them", others));
     sections.push(Section::list("Advice", summary(read)));
     Document {
         title: format!("read {}", capture.file),
         sections,
     }
+}
+
+/// `8790 other threads of 412 names: flushes 12345`.
+fn not_shown(others: &Others) -> String {
+    let Others {
+        threads,
+        names,
+        events,
+    } = others;
+    let events = events.iter();
+    let events: Vec<_> = events
+        .map(|(group, count)| format!("{} {count}", group.title()))
+        .collect();
+    format!(
+        "{threads} other threads of {names} names: {}",
+        events.join(", ")
+    )
 }
 
 /// A line for each rule, and where the rest is.
