@@ -175,7 +175,10 @@ fn sum((key, members): &Sum<'_>) -> Party {
 }
 
 fn add(sum: &mut Item, item: &Item) {
-    let timed = |item: &Item| item.nanos.map_or(0, |_| item.timed.unwrap_or(item.count));
+    let timed = |item: &Item| {
+        let time = item.nanos.or(item.ticks);
+        time.map_or(0, |_| item.timed.unwrap_or(item.count))
+    };
     let plus = |one: Option<u64>, other: Option<u64>| match (one, other) {
         (Some(one), Some(other)) => Some(one.saturating_add(other)),
         (one, other) => one.or(other),
@@ -184,9 +187,10 @@ fn add(sum: &mut Item, item: &Item) {
     sum.count = sum.count.saturating_add(item.count);
     sum.pages = plus(sum.pages, item.pages);
     sum.nanos = plus(sum.nanos, item.nanos);
+    sum.ticks = plus(sum.ticks, item.ticks);
     sum.cycles = plus(sum.cycles, item.cycles);
     sum.adjacent = sum.adjacent.saturating_add(item.adjacent);
-    sum.timed = (sum.nanos.is_some() && ended < sum.count).then_some(ended);
+    sum.timed = (sum.nanos.or(sum.ticks).is_some() && ended < sum.count).then_some(ended);
 }
 
 /// `process 4711 (qemu-system-x86, worker), 5 threads`, `cc1, 312 threads`.
