@@ -11,15 +11,15 @@ use thiserror::Error;
 use crate::counters::{debugfs, domstats, kvm_stat, qmp, stats_fd};
 use crate::lookalike::Lookalike;
 use crate::observation::{
-    Capture, Observation, counters, function_graph, reports, tracepoints, xentrace,
+    Capture, Observation, counters, function_graph, locks, reports, tracepoints, xentrace,
 };
 use crate::paste;
 use crate::perf_data::{self, PerfDataError};
-use crate::reports::{bpftrace, perf_kvm};
+use crate::reports::{bpftrace, lock_profile, perf_kvm, xenalyze};
 use crate::sections;
 
 /// Every format. A capture that could be of two is of the first.
-pub static FORMATS: [Format; 12] = [
+pub static FORMATS: [Format; 14] = [
     Format {
         name: "xentrace",
         layout: Layout::Binary,
@@ -79,6 +79,18 @@ pub static FORMATS: [Format; 12] = [
         layout: Layout::Table,
         is: bpftrace::text::is,
         observe: reports::observe_bpftrace_text,
+    },
+    Format {
+        name: "summary of xenalyze",
+        layout: Layout::Table,
+        is: xenalyze::is,
+        observe: reports::observe_xenalyze,
+    },
+    Format {
+        name: "lock profile of Xen",
+        layout: Layout::Table,
+        is: lock_profile::is,
+        observe: locks::observe,
     },
     Format {
         name: "function_graph",

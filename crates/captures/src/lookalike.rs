@@ -15,12 +15,13 @@ pub struct Lookalike {
 
 /// Every kind. A file that could be of two is of the first.
 #[rustfmt::skip]
-pub(crate) static LOOKALIKES: [Lookalike; 9] = [
+pub(crate) static LOOKALIKES: [Lookalike; 10] = [
     Lookalike { name: "empty", remedy: "record a capture; `pagetoll read --how` prints the commands", is: |head| head.trim_ascii().is_empty() },
     Lookalike { name: "the screen of kvm_stat", remedy: "log its counters: kvm_stat -l -c > FILE", is: |head| begins(head, "kvm statistics - ") },
     Lookalike { name: "a summary of perf stat", remedy: "record the events; `pagetoll read --how kvm` prints the commands", is: |head| has_line(head, "Performance counter stats for") },
     Lookalike { name: "a trace.dat of trace-cmd", remedy: "print its events: trace-cmd report -i FILE > FILE.txt", is: |head| head.starts_with(b"\x17\x08Dtracing") },
     Lookalike { name: "a log of QEMU's trace events", remedy: "record the host kernel's; `pagetoll read --how kvm` prints the commands", is: is_qemu_log },
+    Lookalike { name: "records of an xentrace as text", remedy: "give the trace itself, or summarise it: xenalyze --summary TRACE > FILE", is: is_xentrace_text },
     Lookalike { name: "a bill", remedy: "print it with `pagetoll report FILE`", is: |head| has_line(head, "pagetoll.bill/") },
     Lookalike { name: "an HTML page", remedy: "save the capture that it shows", is: is_html },
     Lookalike { name: "compressed", remedy: "decompress it", is: is_compressed },
@@ -62,6 +63,24 @@ fn is_qemu_log(head: &[u8]) -> bool {
     };
     let mut lines = first_lines(head).take(LINES);
     lines.any(|line| line.starts_with("kvm_run_exit cpu_index ") || is_event(line).is_some())
+}
+
+/// `CPU0  7123 (+  50)  vmexit  [ .. ]` of xentrace_format, `  0.000123456 x- d1v0 vmexit exit_reason HLT eip ..` of xenalyze.
+fn is_xentrace_text(head: &[u8]) -> bool {
+    const RECORDS: [&str; 3] = [
+        " vmexit exit_reason ",
+        " runstate_change d",
+        " runstate_continue d",
+    ];
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    first_lines(head).take(LINES).any(|line| {
+        let of_cpu = line.strip_prefix("CPU").unwrap_or_default();
+        let mut words = of_cpu.split_whitespace();
+        let is_formatted = words.next().is_some_and(is_number)
+            && words.next().is_some_and(is_number)
+            && words.next().is_some_and(|since| since.starts_with("(+"));
+        is_formatted || RECORDS.iter().any(|record| line.contains(record))
+    })
 }
 
 fn is_html(head: &[u8]) -> bool {
@@ -108,6 +127,8 @@ mod tests {
             (b"\x17\x08Dtracing6\0\0\x08", "is a trace.dat of trace-cmd; print its events: trace-cmd report -i FILE > FILE.txt"),
             (b"kvm_run_exit cpu_index 0, reason 2\n", "is a log of QEMU's trace events; record the host kernel's; `pagetoll read --how kvm` prints the commands"),
             (b"4711@1700000000.000123:kvm_run_exit cpu_index 0, reason 2\n", "is a log of QEMU's trace events; record the host kernel's; `pagetoll read --how kvm` prints the commands"),
+            (b"CPU0  71234567 (+      50)  VMEXIT  [ exitcode = 0x0000000c ]\n", "is records of an xentrace as text; give the trace itself, or summarise it: xenalyze --summary TRACE > FILE"),
+            (b"]  0.000123456 x- d1v0 vmexit exit_reason HLT eip ffffffff81000000\n", "is records of an xentrace as text; give the trace itself, or summarise it: xenalyze --summary TRACE > FILE"),
             (b"{\n  \"schema\": \"pagetoll.bill/1\",\n", "is a bill; print it with `pagetoll report FILE`"),
             (b"<!DOCTYPE html>\n<html lang=en>", "is an HTML page; save the capture that it shows"),
             (b"\x1f\x8b\x08\0", "is compressed; decompress it"),

@@ -2,6 +2,7 @@
 
 pub(crate) mod counters;
 pub(crate) mod function_graph;
+pub(crate) mod locks;
 mod recorded;
 pub(crate) mod reports;
 mod summed;
@@ -200,6 +201,8 @@ pub enum Group {
     Functions,
     /// States of a vCPU; their time is how long.
     Runstates,
+    /// A lock of the hypervisor, held and waited for.
+    Locks,
     /// Counters by their names.
     Counters,
     /// Numbers that a script kept, of which nothing says that they are counts.
@@ -226,6 +229,7 @@ impl Group {
             Self::Calls => "calls",
             Self::Functions => "functions",
             Self::Runstates => "runstates",
+            Self::Locks => "lock",
             Self::Counters => "counters",
             Self::Values => "values",
         }

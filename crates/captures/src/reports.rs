@@ -1,10 +1,13 @@
 //! Reads what tools report of KVM and of the kernel around it, already counted.
 //!
 //! [`perf_kvm`] reads `perf kvm stat report`: what each reason to leave the guest took. [`bpftrace`] reads `bpftrace -f json`:
-//! maps, histograms and lost events of a script, whatever it counts.
+//! maps, histograms and lost events of a script, whatever it counts. [`lock_profile`] reads what Xen counts of its locks,
+//! [`xenalyze`] what its tool says of a trace.
 
 pub(crate) mod bpftrace;
+pub(crate) mod lock_profile;
 pub(crate) mod perf_kvm;
+pub(crate) mod xenalyze;
 
 #[cfg(test)]
 mod tests;

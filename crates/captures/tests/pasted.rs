@@ -456,3 +456,38 @@ fn exits_of_a_vcpu_that_moves_are_timed_in_the_order_of_their_time_stamps() {
         [("HLT", 2, Some(2050)), ("IO_INSTRUCTION", 3, Some(100))]
     );
 }
+
+#[test]
+fn locks_of_xen_have_their_holds_and_waits() {
+    let parties = observed("xen-lock-profile.txt").parties;
+    let rows: Vec<_> = parties
+        .iter()
+        .flat_map(|party| party.items.iter().map(move |item| (party, item)))
+        .map(|(party, item)| {
+            let (name, share) = (party.name.as_str(), item.per_unit);
+            (
+                name,
+                item.name.as_str(),
+                item.count,
+                item.mean_nanos(),
+                share,
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("locks", "profiled", 1, Some(9_000_000_000), None),
+            ("flush_lock", "held", 1000, Some(2000), Some(1.0)),
+            ("flush_lock", "waited for", 250, Some(3000), Some(0.25)),
+            ("NUMA node 1 flush_lock", "held", 200, Some(1500), Some(1.0)),
+            (
+                "NUMA node 1 flush_lock",
+                "waited for",
+                4,
+                Some(2000),
+                Some(0.02)
+            ),
+        ]
+    );
+}

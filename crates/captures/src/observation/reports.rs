@@ -1,4 +1,5 @@
-//! Observations of reports: `perf kvm stat report`'s exits with their time, and the maps of a bpftrace script.
+//! Observations of reports: `perf kvm stat report`'s exits with their time, what xenalyze says of each vCPU, and the maps of a
+//! bpftrace script.
 
 use crate::format::{CaptureError, Source};
 use crate::observation::{
@@ -6,6 +7,7 @@ use crate::observation::{
 };
 use crate::reports::bpftrace::{self, MapValue, Output};
 use crate::reports::perf_kvm::{self, ExitReport, ExitReports};
+use crate::reports::xenalyze::{self, Kind, Vcpu};
 
 pub(crate) fn observe_perf_kvm(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
     let found = perf_kvm::read(&source.whole()?)?;
@@ -42,6 +44,35 @@ fn exits(report: &ExitReport) -> Party {
         None => name,
     };
     Party::new(name, None, items.collect())
+}
+
+pub(crate) fn observe_xenalyze(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
+    let found = xenalyze::read(&source.whole()?)?;
+    Ok(Observation {
+        capture: Capture {
+            truncated: found.truncated.as_ref().map(ToString::to_string),
+            left_out: found.left_out,
+            ..source.capture()
+        },
+        parties: found.vcpus.iter().map(vcpu).collect(),
+    })
+}
+
+fn vcpu(vcpu: &Vcpu) -> Party {
+    let items = vcpu.rows.iter().map(|row| {
+        let group = match row.kind {
+            Kind::Runstate => Group::Runstates,
+            Kind::Exit => Group::Exits,
+            Kind::Trap => Group::Traps,
+            Kind::Hypercall => Group::Hypercalls,
+            Kind::Subcall => Group::Subcalls,
+        };
+        Item {
+            cycles: row.cycles.map(|cycles| cycles.saturating_mul(row.count)),
+            ..Item::counted(group, &row.name, row.count)
+        }
+    });
+    Party::new(vcpu.name.clone(), None, items.collect())
 }
 
 pub(crate) fn observe_bpftrace(source: &mut Source<'_>) -> Result<Observation, CaptureError> {

@@ -23,7 +23,8 @@ pub(super) fn files(reader: &str) -> Files {
         "bpftrace-as-text" => bpftrace_text(),
         "function-graph" => function_graphs(),
         "tracepoints-as-text" => trace_texts(),
-        "lock-profile" => lock_profiles(),
+        "lock-profile" | "lock-profile-of-xen" => lock_profiles(),
+        "summary-of-xenalyze" => xenalyze(),
         "bill" => bills(),
         "diff" => pairs_of_bills(),
         "cost-table" | "published" => tomls(),
@@ -430,6 +431,35 @@ fn lock_profiles() -> Files {
         ("lines", many("", same("\n"), "")),
         ("profiles", many("", same(profile), "")),
         ("no text", vec![0xff; SIZE]),
+        ("heads", many("", same("Global a: addr=0\n"), "")),
+        (
+            "lines of counts",
+            many("Global a: addr=0\n", same("lock:\n"), ""),
+        ),
+        (
+            "locks",
+            many(
+                "",
+                |n| format!("Global {}:\nlock:1(1), block:0(0)\n", name(n)),
+                "",
+            ),
+        ),
+        ("times", many("", same("Xen lock profile info SHOW\n"), "")),
+    ]
+}
+
+fn xenalyze() -> Files {
+    let exits = "|-- Domain 1 --|\n-- v0 --\nExit reasons:\n";
+    let vcpu = "-- v0 --\nPV events:\na 1\n";
+    vec![
+        ("vcpus", many("|-- Domain 1 --|\n", same(vcpu), "")),
+        (
+            "vcpus without rows",
+            many("|-- Domain 1 --|\n", same("-- v0 --\n"), ""),
+        ),
+        ("exits", many(exits, same("H 1 1s 1% 1 cyc\n"), "")),
+        ("beginnings of exits", many(exits, same("H\n"), "")),
+        ("traps", many(vcpu, |n| format!("{} 1\n", name(n)), "")),
     ]
 }
 
