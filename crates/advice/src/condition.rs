@@ -247,6 +247,7 @@ mod tests {
             }),
             continuations: 0,
             nanos_per_unit: None,
+            seconds: None,
             items,
             thread: None,
         }

@@ -6,6 +6,7 @@
 //! | [`kvm_stat`] | `kvm_stat -l`, `-l -c`, `-1` | | |
 //! | [`qmp`] | replies to `query-stats`, `query-stats-schemas` | the vCPU | with the schemas |
 //! | [`debugfs`] | `grep . /sys/kernel/debug/kvm/*` | both | |
+//! | [`info_stats`] | `info stats` of QEMU's human monitor | the vCPU, by the command | yes |
 //! | [`domstats`] | `virsh domstats` | both | yes |
 //!
 //! A file has a sample of each counter, or several: [`Growth`] is from the first to the last. Names are taken as they come:
@@ -16,6 +17,7 @@
 pub(crate) mod debugfs;
 pub(crate) mod domstats;
 mod growth;
+pub(crate) mod info_stats;
 mod kind;
 pub(crate) mod kvm_stat;
 pub(crate) mod qmp;

@@ -8,18 +8,18 @@ use pagetoll_xentrace::XentraceError;
 use pagetoll_xentrace::symbols::Symbols;
 use thiserror::Error;
 
-use crate::counters::{debugfs, domstats, kvm_stat, qmp, stats_fd};
+use crate::counters::{debugfs, domstats, info_stats, kvm_stat, qmp, stats_fd};
 use crate::lookalike::Lookalike;
 use crate::observation::{
     Capture, Observation, counters, function_graph, locks, reports, tracepoints, xentrace,
 };
 use crate::paste;
 use crate::perf_data::{self, PerfDataError};
-use crate::reports::{bpftrace, lock_profile, perf_kvm, xenalyze};
+use crate::reports::{bpftrace, kvmexit, lock_profile, perf_kvm, perf_stat, xenalyze};
 use crate::sections;
 
 /// Every format. A capture that could be of two is of the first.
-pub static FORMATS: [Format; 14] = [
+pub static FORMATS: [Format; 17] = [
     Format {
         name: "xentrace",
         layout: Layout::Binary,
@@ -45,6 +45,12 @@ pub static FORMATS: [Format; 14] = [
         observe: |source| counters::observe(source, &qmp::FORM),
     },
     Format {
+        name: "info stats of QEMU",
+        layout: Layout::Table,
+        is: info_stats::is,
+        observe: |source| counters::observe(source, &info_stats::FORM),
+    },
+    Format {
         name: "virsh domstats",
         layout: Layout::Table,
         is: domstats::is,
@@ -54,7 +60,7 @@ pub static FORMATS: [Format; 14] = [
         name: "kvm_stat",
         layout: Layout::Table,
         is: kvm_stat::is,
-        observe: |source| counters::observe(source, &kvm_stat::FORM),
+        observe: counters::observe_kvm_stat,
     },
     Format {
         name: "debugfs of KVM",
@@ -67,6 +73,18 @@ pub static FORMATS: [Format; 14] = [
         layout: Layout::Report,
         is: perf_kvm::is,
         observe: reports::observe_perf_kvm,
+    },
+    Format {
+        name: "perf stat",
+        layout: Layout::Table,
+        is: perf_stat::is,
+        observe: perf_stat::observe,
+    },
+    Format {
+        name: "kvmexit of bcc",
+        layout: Layout::Table,
+        is: kvmexit::is,
+        observe: kvmexit::observe,
     },
     Format {
         name: "bpftrace -f json",

@@ -23,6 +23,7 @@ mod position;
 mod recording;
 mod reports;
 mod sections;
+mod tally;
 
 pub use comparison::{Change, Comparison, NoWork, Side};
 pub use dump::{DumpError, dump};

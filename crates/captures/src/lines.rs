@@ -9,16 +9,6 @@ pub(crate) struct Line<'a> {
     pub(crate) text: &'a str,
 }
 
-impl<'a> Line<'a> {
-    /// A line by its number, from 1.
-    pub(crate) const fn of(number: usize, text: &'a str) -> Self {
-        Self {
-            place: Position::Line(number),
-            text,
-        }
-    }
-}
-
 /// The lines of a file. A last one without a line feed is not among them: [`Truncated::Ended`].
 pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, Stop>> {
     (1..)
@@ -33,6 +23,40 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, Stop>
                 text: utf8(place, line)?,
             })
         })
+}
+
+/// Hands each line over. A last one without a line feed may lack what followed, so it is handed over only where `is_whole`
+/// recognises its end; else, or where it is refused, the file is [`Truncated::Ended`] in it.
+///
+/// A number at the end of such a line is never taken: `499` may be the beginning of `49990`.
+pub(crate) fn each_line(
+    bytes: &[u8],
+    is_whole: fn(&str) -> bool,
+    mut each: impl FnMut(&Line<'_>) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    for (number, line) in (1..).zip(bytes.split_inclusive(|&byte| byte == b'\n')) {
+        let place = Position::Line(number);
+        if let Some(line) = line.strip_suffix(b"\n") {
+            let text = utf8(place, line)?;
+            each(&Line { place, text })?;
+            continue;
+        }
+        let text = str::from_utf8(line).ok();
+        match text {
+            Some(text) if text.trim().is_empty() => {}
+            Some(text) if is_whole(text) => match each(&Line { place, text }) {
+                Err(Stop::Error(_)) => return Err(Truncated::Ended(place).into()),
+                taken => taken?,
+            },
+            _ => return Err(Truncated::Ended(place).into()),
+        }
+    }
+    Ok(())
+}
+
+/// A line that ends with a closing bracket: nothing follows it in the forms that have one at the end.
+pub(crate) fn is_closed(line: &str) -> bool {
+    line.trim_end().ends_with([')', ']', '}'])
 }
 
 fn utf8(place: Position, line: &[u8]) -> Result<&str, ReadError> {
@@ -60,6 +84,33 @@ mod tests {
             .collect();
         assert_eq!(read, [Some("a"), Some(""), None]);
         assert_eq!(first_lines(b"\n  a\nb").collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_last_line_is_read_where_its_end_is_known_and_its_content_sound() {
+        let read = |text: &str| {
+            let mut read = Vec::new();
+            let ended = each_line(text.as_bytes(), is_closed, |line| {
+                if line.text.contains('!') {
+                    return Err(ReadError::new(line.place, "line", "refused").into());
+                }
+                read.push(line.text.to_owned());
+                Ok(())
+            });
+            let cut = matches!(ended, Err(Stop::Truncated(Truncated::Ended(_))));
+            (read.join("|"), cut)
+        };
+        for (text, expected, cut) in [
+            ("a\nb\n", "a|b", false),
+            ("a\nb 12", "a", true),
+            ("a\nb (12)", "a|b (12)", false),
+            ("a\nb (12)  ", "a|b (12)  ", false),
+            ("a\nb! (12)", "a", true),
+            ("a\n   ", "a", false),
+            ("", "", false),
+        ] {
+            assert_eq!(read(text), (expected.to_owned(), cut), "{text:?}");
+        }
     }
 
     #[test]

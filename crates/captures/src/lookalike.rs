@@ -15,10 +15,9 @@ pub struct Lookalike {
 
 /// Every kind. A file that could be of two is of the first.
 #[rustfmt::skip]
-pub(crate) static LOOKALIKES: [Lookalike; 10] = [
+pub(crate) static LOOKALIKES: [Lookalike; 9] = [
     Lookalike { name: "empty", remedy: "record a capture; `pagetoll read --how` prints the commands", is: |head| head.trim_ascii().is_empty() },
-    Lookalike { name: "the screen of kvm_stat", remedy: "log its counters: kvm_stat -l -c > FILE", is: |head| begins(head, "kvm statistics - ") },
-    Lookalike { name: "a summary of perf stat", remedy: "record the events; `pagetoll read --how kvm` prints the commands", is: |head| has_line(head, "Performance counter stats for") },
+    Lookalike { name: "JSON of perf stat", remedy: "record it as text: perf stat without -j", is: |head| has_line(head, "\"counter-value\" : ") },
     Lookalike { name: "a trace.dat of trace-cmd", remedy: "print its events: trace-cmd report -i FILE > FILE.txt", is: |head| head.starts_with(b"\x17\x08Dtracing") },
     Lookalike { name: "a log of QEMU's trace events", remedy: "record the host kernel's; `pagetoll read --how kvm` prints the commands", is: is_qemu_log },
     Lookalike { name: "records of an xentrace as text", remedy: "give the trace itself, or summarise it: xenalyze --summary TRACE > FILE", is: is_xentrace_text },
@@ -37,10 +36,6 @@ impl Lookalike {
 
 /// Lines that are looked at for a heading.
 const LINES: usize = 16;
-
-fn begins(head: &[u8], text: &str) -> bool {
-    first_lines(head).any(|line| line.starts_with(text))
-}
 
 fn has_line(head: &[u8], text: &str) -> bool {
     first_lines(head)
@@ -122,8 +117,7 @@ mod tests {
     fn each_kind_is_refused_with_its_remedy() {
         for (content, message) in [
             (&b""[..], "is empty; record a capture; `pagetoll read --how` prints the commands"),
-            (b"kvm statistics - summary\n\n Event      Total %Total CurAvg/s\n kvm_entry  50000   50.0      900\n", "is the screen of kvm_stat; log its counters: kvm_stat -l -c > FILE"),
-            (b"\n Performance counter stats for 'system wide':\n\n    52   kvm:kvm_exit\n", "is a summary of perf stat; record the events; `pagetoll read --how kvm` prints the commands"),
+            (b"{\"counter-value\" : \"52.000000\", \"unit\" : \"\", \"event\" : \"kvm:kvm_exit\"}\n", "is JSON of perf stat; record it as text: perf stat without -j"),
             (b"\x17\x08Dtracing6\0\0\x08", "is a trace.dat of trace-cmd; print its events: trace-cmd report -i FILE > FILE.txt"),
             (b"kvm_run_exit cpu_index 0, reason 2\n", "is a log of QEMU's trace events; record the host kernel's; `pagetoll read --how kvm` prints the commands"),
             (b"4711@1700000000.000123:kvm_run_exit cpu_index 0, reason 2\n", "is a log of QEMU's trace events; record the host kernel's; `pagetoll read --how kvm` prints the commands"),

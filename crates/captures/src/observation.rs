@@ -143,6 +143,9 @@ pub struct Party {
     /// Nanoseconds that a unit of work took on average, where a capture has times: of pages, from one to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nanos_per_unit: Option<f64>,
+    /// Seconds in which its events were counted, where a capture says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// Its events.
     pub items: Vec<Item>,
     /// The thread that it is, where it is one.
@@ -207,6 +210,8 @@ pub enum Group {
     Counters,
     /// Numbers that a script kept, of which nothing says that they are counts.
     Values,
+    /// Durations that a program gives of itself, such as a migration's downtime.
+    Times,
 }
 
 impl Group {
@@ -232,6 +237,7 @@ impl Group {
             Self::Locks => "lock",
             Self::Counters => "counters",
             Self::Values => "values",
+            Self::Times => "times",
         }
     }
 }
@@ -248,6 +254,9 @@ pub struct Item {
     /// Occurrences for each unit of work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_unit: Option<f64>,
+    /// Occurrences in a second as the recording tool gives them, of its last interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<f64>,
     /// Pages of 4 KiB that it was about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pages: Option<u64>,
@@ -323,6 +332,7 @@ impl Item {
             name: name.into(),
             count,
             per_unit: None,
+            per_second: None,
             pages: None,
             nanos: None,
             timed: None,
@@ -365,9 +375,20 @@ impl Party {
             unit,
             continuations: 0,
             nanos_per_unit: None,
+            seconds: None,
             items,
             thread: None,
         }
+    }
+
+    /// Occurrences of an item in a second: as the recording tool gives them, or else on average.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+    pub fn per_second(&self, item: &Item) -> Option<f64> {
+        let seconds = self.seconds.filter(|seconds| *seconds > 0.0);
+        let seconds = seconds.filter(|_| item.group != Group::Times);
+        let mean = seconds.map(|seconds| item.count as f64 / seconds);
+        item.per_second.or(mean)
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::lines::{Line, first_lines};
+use crate::lines::first_lines;
 use crate::position::{Position, excerpt};
 
 /// Lines by which a form is known, and of which each has to be numbered where any is.
@@ -44,15 +44,15 @@ impl LeftOut {
     }
 
     /// Counts a line.
-    pub(crate) fn add(&mut self, line: &Line<'_>) {
-        let Position::Line(number) = line.place else {
+    pub(crate) fn add(&mut self, place: Position, line: &str) {
+        let Position::Line(number) = place else {
             return;
         };
         self.lines += 1;
         if self.first.as_ref().is_none_or(|first| number < first.line) {
             self.first = Some(NumberedLine {
                 line: number,
-                text: excerpt(line.text.trim()),
+                text: excerpt(line.trim()),
             });
         }
     }
@@ -90,7 +90,7 @@ pub(crate) fn unwrap(text: Vec<u8>) -> (Vec<u8>, LeftOut) {
             .iter()
             .fold(&*line, |line, prefix| prefix.behind(line).unwrap_or(line));
         if is_left_out(line) {
-            left_out.add(&Line::of(number, line));
+            left_out.add(Position::Line(number), line);
             unwrapped.push(b'\n');
         } else {
             unwrapped.extend(line.as_bytes());
@@ -216,8 +216,7 @@ fn without_file(line: &str) -> Option<&str> {
 
 fn without_mark(line: &str) -> Option<&str> {
     let text = line.trim_start_matches(['#', '|', ';', '*', '/', '%']);
-    (text.len() < line.len() && text.starts_with([' ', '\n', '\r']) || text.is_empty())
-        .then(|| text.strip_prefix(' ').unwrap_or(text))
+    (text.len() < line.len()).then(|| text.strip_prefix(' ').unwrap_or(text))
 }
 
 fn without_time(line: &str) -> Option<&str> {

@@ -95,6 +95,10 @@ pub enum Truncated {
 impl fmt::Display for Truncated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Ended(place @ Position::Line(_)) => write!(
+                f,
+                "the file ends inside what begins at {place}, which is left out: a last line without a line feed may be cut"
+            ),
             Self::Ended(place) => write!(
                 f,
                 "the file ends inside what begins at {place}, which is left out"

@@ -5,8 +5,10 @@
 //! [`xenalyze`] what its tool says of a trace.
 
 pub(crate) mod bpftrace;
+pub(crate) mod kvmexit;
 pub(crate) mod lock_profile;
 pub(crate) mod perf_kvm;
+pub(crate) mod perf_stat;
 pub(crate) mod xenalyze;
 
 #[cfg(test)]

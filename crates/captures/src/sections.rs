@@ -5,9 +5,9 @@
 use pagetoll_xentrace::symbols::Symbols;
 
 use crate::format::{CaptureError, Format, HEAD, recognise};
-use crate::lines::Line;
 use crate::observation::{Observation, Party};
 use crate::paste::{self, LeftOut};
+use crate::position::Position;
 
 /// Sections that are read of one text.
 const MOST: usize = 16;
@@ -166,7 +166,8 @@ impl<'a> Search<'a> {
     fn leave_out_title(&mut self) {
         if let Some((place, line)) = self.title.take() {
             let text = String::from_utf8_lossy(line);
-            self.left_out.add(&Line::of(place.lines_before + 1, &text));
+            let number = place.lines_before + 1;
+            self.left_out.add(Position::Line(number), &text);
         }
     }
 

@@ -418,6 +418,25 @@ fn the_last_print_of_a_map_is_kept_and_the_others_are_said() {
 }
 
 #[test]
+fn a_screen_of_kvm_stat_has_totals_and_rates() {
+    let observation = observed("kvm-stat-screen.txt");
+    let [party] = &observation.parties[..] else {
+        panic!("one screen");
+    };
+    let items = party.items.iter();
+    let rows = items.map(|item| (item.group, &*item.name, item.count, party.per_second(item)));
+    let rows: Vec<_> = rows.collect();
+    let expected = [
+        (Group::Counters, "kvm_entry", 50_000, Some(900.0)),
+        (Group::Counters, "kvm_exit", 49_990, Some(899.0)),
+        (Group::Exits, "EPT_VIOLATION", 40_000, Some(700.0)),
+        (Group::Exits, "HLT", 9990, Some(199.0)),
+    ];
+    assert_eq!(rows, expected);
+    assert!(observation.capture.unknown.is_empty());
+}
+
+#[test]
 fn what_is_not_understood_at_all_is_refused_with_the_reason() {
     let refused = |name: &str| {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/refused");
@@ -488,6 +507,55 @@ fn locks_of_xen_have_their_holds_and_waits() {
                 Some(2000),
                 Some(0.02)
             ),
+        ]
+    );
+}
+
+#[test]
+fn counts_of_perf_stat_have_the_seconds_that_it_waited() {
+    assert_eq!(
+        items("perf-stat.txt"),
+        [
+            row("kvm_exit", 3_358_451, None, None),
+            row("kvm_page_fault", 34_863, None, None),
+        ]
+    );
+    let party = &observed("perf-stat.txt").parties[0];
+    assert_eq!(party.seconds, Some(10.001_234_567));
+    let faults = party.per_second(&party.items[1]);
+    assert!(faults.is_some_and(|faults| (3485.0..3486.0).contains(&faults)));
+}
+
+#[test]
+fn counters_of_the_human_monitor_are_read_below_its_prompt() {
+    assert_eq!(
+        items("info-stats.txt"),
+        [
+            row("nx_lpage_splits", 14, None, None),
+            row("pages_4k", 796, None, None),
+            row("remote_tlb_flush", 5, None, None),
+        ]
+    );
+    let observation = observed("info-stats.txt");
+    assert_eq!(observation.parties[0].name, "the VM");
+    assert!(observation.capture.unknown.is_empty() && observation.capture.truncated.is_none());
+}
+
+#[test]
+fn exits_of_kvmexit_are_those_of_each_thread() {
+    let observation = observed("kvmexit.txt");
+    let parties = observation.parties.iter();
+    let rows = parties.map(|party| (&*party.name, party.seconds, party.items.len()));
+    assert_eq!(
+        rows.collect::<Vec<_>>(),
+        [("thread 4720", Some(5.0), 2), ("thread 4721", Some(5.0), 1)]
+    );
+    assert_eq!(
+        items("kvmexit.txt"),
+        [
+            row("EPT_VIOLATION", 400, None, None),
+            row("HLT", 20, None, None),
+            row("HLT", 30, None, None),
         ]
     );
 }

@@ -1,15 +1,15 @@
-//! Output of Linux's kvm_stat: `-l` a table, `-l -c` CSV, `-1` a line for each counter; of debugfs, of tracepoints, or
-//! both.
+//! Output of Linux's kvm_stat: `-l` a table, `-l -c` CSV, and what the module [`screen`] reads; of debugfs, of
+//! tracepoints, or both.
 //!
-//! Its numbers are what was counted in each interval, so they are [`Counter::Change`]s of all VMs
-//! together, or of the one that was ordered, which the text does not say. Of `-1` the second column is read, one second;
-//! the first counts from the tool's start or, with `-i`, the VM's, and the text does not say which.
+//! Numbers of a log are what was counted in each interval, so they are [`Counter::Change`]s of all VMs
+//! together, or of the one that was ordered, which the text does not say.
 //!
 //! Under lockdown the kernel refuses the files of debugfs that count up: kvm_stat shows 0 for them.
 //!
 //! Source: `tools/kvm/kvm_stat/kvm_stat` of Linux 4.19 to 7.3; before 5.8 tables have no times, and no CSV.
 
 mod csv;
+pub(crate) mod screen;
 mod table;
 
 use super::recorder::Recorder;
@@ -18,9 +18,9 @@ use crate::lines::Line;
 use crate::position::{Position, ReadError, Stop};
 
 pub(crate) const FORM: Form = Form {
-    is,
+    is: is_log,
     record,
-    expected: "a table, CSV or list of kvm_stat",
+    expected: "a table or CSV of kvm_stat",
 };
 
 /// Columns that a table has at most: KVM has some hundred counters, and a tracepoint a column for each value of its field.
@@ -28,10 +28,15 @@ const MAX_COLUMNS: usize = 1 << 14;
 
 /// Recognises a file by its beginning.
 pub(crate) fn is(bytes: &[u8]) -> bool {
+    is_log(bytes) || screen::is(bytes)
+}
+
+/// Recognises a log, which has samples of intervals.
+pub(crate) fn is_log(bytes: &[u8]) -> bool {
     csv::is(bytes) || table::is(bytes)
 }
 
-/// Records a table, CSV, or the lines of `-1`: a sample for each interval.
+/// Records a table or CSV: a sample for each interval.
 fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
     match csv::is(bytes) {
         true => csv::record(bytes, recorder),

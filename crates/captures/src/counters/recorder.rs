@@ -95,7 +95,7 @@ impl Recorder {
 
     /// Leaves out a line that is no record of the form.
     pub(super) fn leave_out(&mut self, line: &Line<'_>) {
-        self.growth.left_out.add(line);
+        self.growth.left_out.add(line.place, line.text);
     }
 
     /// The growth. A file without a counter is none of its format, unless it begins as one (`is`) and is cut.

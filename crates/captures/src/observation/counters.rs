@@ -3,12 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::counters::{Delta, Form, Scope};
+use crate::counters::{Delta, Form, Scope, kvm_stat};
 use crate::format::{CaptureError, Source};
-use crate::observation::{Capture, Group, Item, Observation, Party};
+use crate::observation::{Capture, Item, Observation, Party};
+use crate::position::ReadError;
 
 pub(crate) fn observe(source: &mut Source<'_>, form: &Form) -> Result<Observation, CaptureError> {
-    let growth = form.growth(&source.whole()?)?;
+    Ok(grown(&source.whole()?, form, source.capture())?)
+}
+
+/// A log of kvm_stat, or its screen.
+pub(crate) fn observe_kvm_stat(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
+    let bytes = source.whole()?;
+    Ok(match kvm_stat::is_log(&bytes) {
+        true => grown(&bytes, &kvm_stat::FORM, source.capture())?,
+        false => kvm_stat::screen::read(&bytes, source.capture())?,
+    })
+}
+
+fn grown(bytes: &[u8], form: &Form, capture: Capture) -> Result<Observation, ReadError> {
+    let growth = form.growth(bytes)?;
     let passed_over = growth.passed_over.into_iter();
     let mut unknown: BTreeMap<String, u64> = passed_over.map(|name| (name, 1)).collect();
     let counters = growth.counters.values().flat_map(BTreeMap::values);
@@ -24,7 +38,7 @@ pub(crate) fn observe(source: &mut Source<'_>, form: &Form) -> Result<Observatio
             truncated: growth.truncated.as_ref().map(ToString::to_string),
             unknown,
             left_out: growth.left_out,
-            ..source.capture()
+            ..capture
         },
         parties: parties.collect(),
     })
@@ -35,7 +49,8 @@ fn party(scope: &Scope, counters: BTreeMap<Arc<str>, Delta>) -> Option<Party> {
     let mut items = Vec::with_capacity(counters.len());
     for (name, grown) in counters {
         if let Some(count) = grown.by().filter(|count| *count > 0) {
-            items.push(Item::counted(Group::Counters, &*name, count));
+            let (group, name) = kvm_stat::screen::event(&name);
+            items.push(Item::counted(group, name, count));
         }
     }
     let counted = !items.is_empty();

@@ -11,7 +11,7 @@ mod row;
 use pagetoll_units::Nanos;
 use pagetoll_units::budget::{Budget, in_vector};
 
-use crate::lines::{Line, first_lines, lines};
+use crate::lines::{Line, each_line, first_lines, is_closed};
 use crate::paste::LeftOut;
 use crate::position::{Position, ReadError, Stop, Truncated, excerpt, marker};
 use column::Heading;
@@ -111,7 +111,7 @@ struct Reader {
 
 impl Reader {
     fn record(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        let ended = lines(bytes).try_for_each(|line| self.line(&line?));
+        let ended = each_line(bytes, is_closed, |line| self.line(line));
         self.leave_out_held();
         ended
     }
@@ -123,7 +123,7 @@ impl Reader {
     }
 
     fn leave_out(&mut self, line: &Line<'_>) {
-        self.left_out.add(line);
+        self.left_out.add(line.place, line.text);
         self.above = Some(excerpt(line.text.trim()));
     }
 
@@ -285,7 +285,10 @@ Lost events: 7
         for length in 0..REPORT.trim_end().len() {
             match read(&REPORT.as_bytes()[..length]) {
                 Ok(read) => assert!(
-                    read.truncated.is_some() || REPORT[..length].ends_with('\n'),
+                    read.truncated.is_some()
+                        || REPORT[..length]
+                            .trim_end_matches(' ')
+                            .ends_with(['\n', ')']),
                     "{length}"
                 ),
                 Err(error) => assert_eq!(error.field, "table"),

@@ -1,9 +1,8 @@
-//! `kvm_stat -l`, the class `StdFormat`, and `kvm_stat -1`, the function `batch`.
+//! `kvm_stat -l`, the class `StdFormat`.
 
-use super::super::Scope;
 use super::super::recorder::Recorder;
-use super::{after_time, change, columns, is_name, row};
-use crate::lines::{Line, first_lines, lines};
+use super::{after_time, columns, is_name, row};
+use crate::lines::{first_lines, lines};
 use crate::position::{ReadError, Stop};
 
 pub(super) fn is(bytes: &[u8]) -> bool {
@@ -11,11 +10,7 @@ pub(super) fn is(bytes: &[u8]) -> bool {
     let Some(first) = lines.next() else {
         return false;
     };
-    let is_table = is_banner(first) && lines.next().is_some_and(is_row);
-    is_table
-        || pair(first).is_some_and(|(total, change)| {
-            total.parse::<i64>().is_ok() && change.parse::<i64>().is_ok()
-        })
+    is_banner(first) && lines.next().is_some_and(is_row)
 }
 
 fn is_banner(line: &str) -> bool {
@@ -27,14 +22,6 @@ fn is_row(line: &str) -> bool {
         || line
             .split_whitespace()
             .all(|word| word.parse::<i64>().is_ok())
-}
-
-/// The two numbers of a line of `-1`, whose first word is a name.
-fn pair(line: &str) -> Option<(&str, &str)> {
-    let mut words = line.split_whitespace();
-    let named = words.next().is_some_and(is_name);
-    let pair = (words.next()?, words.next()?);
-    (named && words.next().is_none()).then_some(pair)
 }
 
 pub(super) fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
@@ -51,25 +38,10 @@ pub(super) fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> 
             let numbers = after_time(text).unwrap_or(text);
             row(&line, names, numbers.split_whitespace(), recorder)?;
         } else {
-            single(&line, recorder)?;
+            let expected = "the names of counters";
+            return Err(ReadError::expected(line.place, "line", expected, line.text).into());
         }
     }
-    Ok(())
-}
-
-/// A line of `-1`. Numbers of ten digits and more touch: they cannot be told apart.
-fn single(line: &Line<'_>, recorder: &mut Recorder) -> Result<(), Stop> {
-    let Some((total, in_a_second)) = pair(line.text) else {
-        return Err(ReadError::expected(line.place, "line", "NAME TOTAL CHANGE", line.text).into());
-    };
-    let name = line.text.split_whitespace().next().unwrap_or_default();
-    change(line.place, name, total)?;
-    recorder.add(
-        line.place,
-        &Scope::Host,
-        name,
-        change(line.place, name, in_a_second)?,
-    )?;
     Ok(())
 }
 
@@ -77,6 +49,7 @@ fn single(line: &Line<'_>, recorder: &mut Recorder) -> Result<(), Stop> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::super::Scope;
     use super::super::FORM;
     use super::*;
     use crate::counters::Growth;
@@ -107,16 +80,6 @@ mod tests {
     }
 
     #[test]
-    fn of_a_batch_the_second_is_read() {
-        let batch =
-            "exits                                            700        12\npf_fixed  9  3\n";
-        assert!(is(batch.as_bytes()));
-        let read = read(batch.as_bytes()).unwrap();
-        assert_eq!(number(&read, "exits"), Some(12));
-        assert!(!is(b"exits 12\n") && !is(b"hello\n") && !is(b"") && !is(b"a b\nc d\n"));
-    }
-
-    #[test]
     fn errors_name_line_and_counter() {
         let error = |text: &str| read(text.as_bytes()).unwrap_err().to_string();
         assert_eq!(
@@ -128,8 +91,8 @@ mod tests {
             "line 2: counters: expected 2, found `1`"
         );
         assert_eq!(
-            error("exits 123456789012345678901\n"),
-            "line 1: line: expected NAME TOTAL CHANGE, found `exits 123456789012345678901`"
+            error("1 2\n"),
+            "line 1: line: expected the names of counters, found `1 2`"
         );
         let cut = read(b"exits \n 1\n 12").unwrap();
         assert_eq!(

@@ -188,6 +188,11 @@ fn events(party: &Party) -> Table {
         let title = Column::right(format!("per {}", unit.name));
         table.each(items, title, |item| or_none(item.per_unit.map(rate)));
     }
+    if items.iter().any(|item| party.per_second(item).is_some()) {
+        table.each(items, Column::right("a second"), |item| {
+            or_none(party.per_second(item).map(a_second))
+        });
+    }
     if items.iter().any(|item| item.pages.is_some()) {
         table.each(items, Column::right("pages"), |item| or_none(item.pages));
     }
@@ -220,6 +225,12 @@ fn footnotes(table: &mut Table, party: &Party) {
             "{} of the hypercalls are continuations, which Xen makes of preempted ones",
             party.continuations
         ));
+    }
+    if let Some(seconds) = party.seconds {
+        table.footnote(format!("counted in {seconds:.3} s"));
+    }
+    if party.items.iter().any(|item| item.per_second.is_some()) {
+        table.footnote("a second: as the tool printed it, in its last interval; count: since it began, or the VM");
     }
     for item in &party.items {
         if let Some(timed) = item.timed {
@@ -309,6 +320,14 @@ fn buckets(party: &Party) -> Table {
         }
     }
     table
+}
+
+/// A rate of the tool is a whole number; a mean has a decimal.
+fn a_second(rate: f64) -> String {
+    match rate.fract() == 0.0 {
+        true => format!("{rate:.0}"),
+        false => format!("{rate:.1}"),
+    }
 }
 
 fn places(party: &Party) -> Table {
