@@ -15,11 +15,11 @@ use crate::observation::{
 };
 use crate::paste;
 use crate::perf_data::{self, PerfDataError};
-use crate::reports::{bpftrace, kvmexit, lock_profile, perf_kvm, perf_stat, xenalyze};
+use crate::reports::{bpftrace, kvmexit, lock_profile, migration, perf_kvm, perf_stat, xenalyze};
 use crate::sections;
 
 /// Every format. A capture that could be of two is of the first.
-pub static FORMATS: [Format; 17] = [
+pub static FORMATS: [Format; 19] = [
     Format {
         name: "xentrace",
         layout: Layout::Binary,
@@ -39,10 +39,22 @@ pub static FORMATS: [Format; 17] = [
         observe: |source| counters::observe(source, &stats_fd::FORM),
     },
     Format {
+        name: "query-migrate of QMP",
+        layout: Layout::Table,
+        is: migration::is_qmp,
+        observe: counters::observe_qmp,
+    },
+    Format {
+        name: "info migrate of QEMU",
+        layout: Layout::Table,
+        is: migration::is,
+        observe: migration::observe_hmp,
+    },
+    Format {
         name: "query-stats of QMP",
         layout: Layout::Table,
         is: qmp::is,
-        observe: |source| counters::observe(source, &qmp::FORM),
+        observe: counters::observe_qmp,
     },
     Format {
         name: "info stats of QEMU",

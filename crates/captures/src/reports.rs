@@ -7,6 +7,7 @@
 pub(crate) mod bpftrace;
 pub(crate) mod kvmexit;
 pub(crate) mod lock_profile;
+pub(crate) mod migration;
 pub(crate) mod perf_kvm;
 pub(crate) mod perf_stat;
 pub(crate) mod xenalyze;

@@ -559,3 +559,35 @@ fn exits_of_kvmexit_are_those_of_each_thread() {
         ]
     );
 }
+
+#[test]
+fn a_reply_of_qmp_is_read_below_its_command() {
+    assert_eq!(
+        items("prompt-query-stats.txt"),
+        [
+            row("nx_lpage_splits", 14, None, None),
+            row("pages_4k", 796, None, None),
+        ]
+    );
+}
+
+#[test]
+fn figures_of_a_migration_are_times_pages_and_counts() {
+    let times = [
+        row("total-time", 1, None, Some(6_522_000_000)),
+        row("setup-time", 1, None, Some(33_000_000)),
+        row("downtime", 1, None, Some(16_000_000)),
+    ];
+    let counts = [
+        row("ram.normal, pages", 178_447, Some(178_447), None),
+        row("ram.postcopy-requests", 1652, None, None),
+    ];
+    let found = items("query-migrate.txt");
+    for expected in times.iter().chain(&counts) {
+        assert!(found.contains(expected), "{found:?}");
+    }
+    let found = items("info-migrate.txt");
+    for expected in times.iter().chain(&counts[1..]) {
+        assert!(found.contains(expected), "{found:?}");
+    }
+}

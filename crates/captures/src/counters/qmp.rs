@@ -4,7 +4,7 @@
 //! A reply to `query-stats-schemas` in the same file says how they change. Source: QEMU 7.1 to 10.1, `qapi/stats.json`.
 
 mod schema;
-mod session;
+pub(crate) mod session;
 
 use serde_json::value::RawValue;
 
@@ -14,6 +14,7 @@ use crate::json::{self, Part, members, object};
 use crate::lines::first_lines;
 use crate::position::{Position, ReadError, Stop};
 use schema::Schema;
+use session::{Said, unmarked};
 
 pub(crate) const FORM: Form = Form {
     is,
@@ -27,17 +28,38 @@ const MAX_BUCKETS: usize = u16::MAX as usize;
 /// Targets whose statistics are read: `StatsTarget`.
 const TARGETS: [&str; 2] = ["vm", "vcpu"];
 
-/// Recognises a file that begins with a reply or with a session's greeting.
+/// Lines above which a session begins at the latest: a command line, prompts, prose.
+const LINES: usize = 64;
+/// Lines of a message by which it is known.
+const LINES_OF_MESSAGE: usize = 4;
+/// Characters of a line that is passed over.
+const MOST_SHOWN: usize = 60;
+
+/// Recognises a file with a reply, a session's greeting or a command.
 pub(crate) fn is(bytes: &[u8]) -> bool {
-    let text: String = first_lines(bytes)
-        .take(4)
-        .flat_map(|line| line.chars())
-        .filter(|c| !c.is_whitespace())
-        .take(64)
-        .collect();
-    text.starts_with(r#"{"QMP""#)
-        || text.starts_with(r#"{"return":"#)
-        || text.starts_with(r#"{"id""#) && text.contains(r#""return":"#)
+    let lines: Vec<_> = first_lines(bytes).take(LINES).collect();
+    let starts = (0..lines.len()).filter(|&at| unmarked(lines[at]).starts_with('{'));
+    starts.into_iter().any(|at| {
+        let behind = lines[at + 1..].iter().take(LINES_OF_MESSAGE - 1);
+        let text = std::iter::once(unmarked(lines[at])).chain(behind.copied());
+        let text = text.flat_map(str::chars).filter(|c| !c.is_whitespace());
+        let text: String = text.take(64).collect();
+        let begins = |name: &str| text.starts_with(name);
+        begins(r#"{"QMP""#)
+            || begins(r#"{"return":"#)
+            || begins(r#"{"execute":"query-"#)
+            || begins(r#"{"id""#) && text.contains(r#""return":"#)
+    })
+}
+
+/// Recognises a session that has statistics of KVM.
+pub(crate) fn has_stats(bytes: &[u8]) -> bool {
+    let mut found = false;
+    let _ended = session::replies(bytes, |_, said| {
+        found |= matches!(said, Said::Element(element) if Element::of_kvm(element).is_some());
+        Ok(())
+    });
+    found
 }
 
 /// Records the replies. When a counter is there again, the next sample begins. What changes how is said by any reply of the
@@ -45,15 +67,25 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
 fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
     let mut schema = Schema::default();
     // What is wrong is found again.
-    let _ended = session::replies(bytes, |_, element| {
-        if let Some(element) = Element::of_kvm(element) {
+    let _ended = session::replies(bytes, |_, said| {
+        if let Said::Element(element) = said
+            && let Some(element) = Element::of_kvm(element)
+        {
             element.add_to(&mut schema)?;
         }
         Ok(())
     });
-    session::replies(bytes, |place, element| match Element::of_kvm(element) {
-        Some(element) => element.record(place, &schema, recorder),
-        None => Ok(()),
+    session::replies(bytes, |place, said| match said {
+        Said::Element(element) => match Element::of_kvm(element) {
+            Some(element) => element.record(place, &schema, recorder),
+            None => Ok(()),
+        },
+        Said::Other(line) => {
+            let shown: String = line.chars().take(MOST_SHOWN).collect();
+            recorder.pass_over(&shown);
+            Ok(())
+        }
+        Said::Member(..) | Said::End => Ok(()),
     })
 }
 
@@ -228,6 +260,50 @@ mod tests {
     }
 
     #[test]
+    fn replies_are_found_below_prompts_commands_and_marks() {
+        let reply = r#"{ "return": [
+     { "provider": "kvm",
+       "stats": [ { "name": "pages_4k", "value": 796 } ] } ] }"#;
+        for (above, other) in [
+            (
+                "{ \"execute\": \"query-stats\", \"arguments\" : { \"target\": \"vm\" } }\n\n",
+                0,
+            ),
+            (
+                "-> { \"execute\": \"query-stats\",\n     \"arguments\": { \"target\": \"vm\" } }\n<- ",
+                0,
+            ),
+            (
+                "Connected to QEMU 9.0.0\n\n(QEMU) query-stats target=vm\n",
+                1,
+            ),
+            (
+                "virsh qemu-monitor-command vm1 --pretty '{\"execute\": \"query-stats\"}'\n",
+                1,
+            ),
+            (
+                "{'execute': 'query-stats', 'arguments': {'target': 'vm'}}\n",
+                0,
+            ),
+        ] {
+            let text = format!("{above}{reply}\n(QEMU) ");
+            assert!(is(text.as_bytes()), "{text}");
+            let read = read(text.as_bytes()).unwrap();
+            assert_eq!(
+                read.by(&Scope::Vm { vm: None }, "pages_4k"),
+                Some(796),
+                "{text}"
+            );
+            assert_eq!(
+                (read.passed_over.len(), read.truncated),
+                (other, None),
+                "{text}"
+            );
+        }
+        assert!(!is(b"{\"type\": \"map\", \"return\": 1}\n"));
+    }
+
+    #[test]
     fn errors_name_line_and_counter() {
         let error = |from, to| {
             read(SESSION.replace(from, to).as_bytes())
@@ -238,7 +314,7 @@ mod tests {
             error("\"value\": 4", "\"value\": -4"),
             "line 7: pages_4k: expected a number below 2^64, true, false, or a list of up to 65535 such numbers, found `-4`"
         );
-        assert!(error("{\"return\": {}}", "hello").starts_with("line 2: JSON: expected"));
+        assert!(error("{\"return\": {}}", "{hello}").starts_with("line 2: JSON: key must"));
         assert!(error("\"name\": \"pages_4k\", ", "").starts_with("line 3: name: expected text"));
     }
 }

@@ -3,13 +3,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::counters::{Delta, Form, Scope, kvm_stat};
+use crate::counters::{Delta, Form, Scope, kvm_stat, qmp};
 use crate::format::{CaptureError, Source};
 use crate::observation::{Capture, Item, Observation, Party};
 use crate::position::ReadError;
+use crate::reports::migration;
 
 pub(crate) fn observe(source: &mut Source<'_>, form: &Form) -> Result<Observation, CaptureError> {
     Ok(grown(&source.whole()?, form, source.capture())?)
+}
+
+/// A session of QMP: statistics of KVM, and migrations.
+pub(crate) fn observe_qmp(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
+    let bytes = source.whole()?;
+    let migrations = migration::read_qmp(&bytes, source.capture());
+    match migrations {
+        Ok(migrations) if !qmp::has_stats(&bytes) => Ok(migrations),
+        migrations => {
+            let mut stats = grown(&bytes, &qmp::FORM, source.capture())?;
+            stats
+                .parties
+                .extend(migrations.into_iter().flat_map(|found| found.parties));
+            Ok(stats)
+        }
+    }
 }
 
 /// A log of kvm_stat, or its screen.

@@ -1,4 +1,7 @@
-//! The messages of a session, one after the other, and the elements of those that are replies with a list.
+//! The messages of a session, one after the other: elements of replies with a list, members of replies with an object.
+//!
+//! Between messages may be what a shell, a page or QEMU's documentation has around them: a command line above a reply,
+//! the prompt of qmp-shell, `-> ` and `<- `.
 
 use serde::de::{DeserializeSeed, IgnoredAny};
 use serde_json::value::RawValue;
@@ -6,37 +9,92 @@ use serde_json::value::RawValue;
 use crate::json::{Part, Parts, Within, is_cut, json_problem};
 use crate::position::{Position, ReadError, Stop, Truncated};
 
-/// Hands each element of each reply over, with the line on which its message begins. Those of a message that is cut are
-/// handed over as far as they are whole.
-pub(super) fn replies(
+/// Marks of QEMU's documentation for what a client and a server say.
+const MARKS: [&str; 2] = ["-> ", "<- "];
+/// Prompts of qmp-shell and of QEMU's human monitor.
+const PROMPTS: [&str; 2] = ["(QEMU)", "(qemu)"];
+
+/// What a session has.
+pub(crate) enum Said<'a> {
+    /// An element of a reply that is a list.
+    Element(&'a RawValue),
+    /// A member of a reply that is an object.
+    Member(&'a str, &'a RawValue),
+    /// The end of a message.
+    End,
+    /// A line that is no message.
+    Other(&'a str),
+}
+
+/// A line without a mark before the message.
+pub(super) fn unmarked(line: &str) -> &str {
+    let line = line.trim_start();
+    let marked = MARKS.iter().find_map(|mark| line.strip_prefix(mark));
+    marked.map_or(line, str::trim_start)
+}
+
+/// Hands over what a session has, with the line on which its message begins. Parts of a message that is cut are handed over
+/// as far as they are whole.
+pub(crate) fn replies(
     bytes: &[u8],
-    mut each: impl FnMut(Position, &RawValue) -> Result<(), Stop>,
+    mut each: impl FnMut(Position, Said<'_>) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     let mut rest = bytes.trim_ascii_start();
     let mut line = 1 + lines_between(bytes, rest);
     while !rest.is_empty() {
-        let mut json = serde_json::Deserializer::from_slice(rest);
-        let mut stopped = None;
-        let message = Within {
-            name: "return",
-            expected: "a message of QEMU's monitor",
-            parts: Parts {
-                each: |part: Part<'_>| match part {
-                    Part::Element(element) => each(Position::Line(line), element),
-                    Part::Member(..) => Ok(()),
-                },
-                stopped: &mut stopped,
-            },
+        let place = Position::Line(line);
+        let end = rest
+            .iter()
+            .position(|&byte| byte == b'\n')
+            .unwrap_or(rest.len());
+        let text = String::from_utf8_lossy(&rest[..end]);
+        let message = unmarked(&text);
+        let read = if message.starts_with('{') {
+            let marked = text.len() - message.len();
+            let read = message_at(place, &rest[marked..], &mut each);
+            match read {
+                // QEMU takes single quotes, which JSON has not; replies have none.
+                Err(Stop::Error(_)) if message.contains("'execute'") => end,
+                read => marked + read?,
+            }
+        } else {
+            let is_prompt = PROMPTS.iter().any(|prompt| text.starts_with(prompt));
+            if !is_prompt && !text.trim().is_empty() {
+                each(place, Said::Other(text.trim()))?;
+            }
+            end
         };
-        let message = message.deserialize(&mut json);
-        stopped.map_or(Ok(()), Err)?;
-        message.map_err(|error| ended(line, rest, &error))?;
-        let read = json.into_iter::<IgnoredAny>().byte_offset();
         let next = rest.get(read..).unwrap_or_default().trim_ascii_start();
         line += lines_between(rest, next);
         rest = next;
     }
     Ok(())
+}
+
+/// Hands a message over; its length.
+fn message_at(
+    place: Position,
+    text: &[u8],
+    each: &mut impl FnMut(Position, Said<'_>) -> Result<(), Stop>,
+) -> Result<usize, Stop> {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let mut stopped = None;
+    let message = Within {
+        name: "return",
+        expected: "a message of QEMU's monitor",
+        parts: Parts {
+            each: |part: Part<'_>| match part {
+                Part::Element(element) => each(place, Said::Element(element)),
+                Part::Member(name, value) => each(place, Said::Member(&name, value)),
+            },
+            stopped: &mut stopped,
+        },
+    };
+    let message = message.deserialize(&mut json);
+    stopped.map_or(Ok(()), Err)?;
+    message.map_err(|error| ended(place, text, &error))?;
+    each(place, Said::End)?;
+    Ok(json.into_iter::<IgnoredAny>().byte_offset())
 }
 
 /// Line feeds before the rest of a text.
@@ -45,10 +103,14 @@ fn lines_between(text: &[u8], rest: &[u8]) -> usize {
     before.iter().filter(|&&byte| byte == b'\n').count()
 }
 
-fn ended(line: usize, text: &[u8], error: &serde_json::Error) -> Stop {
+fn ended(place: Position, text: &[u8], error: &serde_json::Error) -> Stop {
     if is_cut(text, error) {
-        return Truncated::Ended(Position::Line(line)).into();
+        return Truncated::Ended(place).into();
     }
-    let place = Position::Line(line + error.line().saturating_sub(1));
+    let before = error.line().saturating_sub(1);
+    let place = match place {
+        Position::Line(line) => Position::Line(line + before),
+        byte @ Position::Byte(_) => byte,
+    };
     ReadError::new(place, "JSON", json_problem(error)).into()
 }

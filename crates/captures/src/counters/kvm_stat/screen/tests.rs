@@ -281,6 +281,8 @@ proptest! {
             let rate = Some(super::rate(*rate)).filter(|rate| *rate > 0.0);
             prop_assert_eq!(per_second.filter(|rate| *rate > 0.0), rate, "{}", text);
         }
+        let may_lack = matches!(damage, Damage::Cut(_) | Damage::Elided(_));
+        prop_assert!(missing == 0 || may_lack, "{missing} of {text}");
         let said = observed.capture.truncated.is_some()
             || !observed.capture.left_out.is_none()
             || !observed.capture.unknown.is_empty();
