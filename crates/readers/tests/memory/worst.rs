@@ -15,6 +15,11 @@ pub(super) fn files(reader: &str) -> Files {
         "xentrace" | "windows" => xentrace(),
         "perf-data" => perf_data(),
         "query-stats-of-qmp" => qmp(),
+        "query-migrate-of-qmp" => query_migrate(),
+        "info-migrate-of-qemu" => info_migrate(),
+        "info-stats-of-qemu" => info_stats(),
+        "perf-stat" => perf_stat(),
+        "kvmexit-of-bcc" => kvmexit(),
         "virsh-domstats" => domstats(),
         "kvm-stat" => kvm_stat(),
         "debugfs-of-kvm" => debugfs(),
@@ -330,6 +335,154 @@ fn kvm_stat() -> Files {
         ("commas", commas.into_bytes()),
         ("a table", many("a b\n", same("0 0\n"), "")),
         ("a list", many("", |n| format!("{} 0 1\n", name(n)), "")),
+        ("screens", many("", same("a 1 1\na 2 1\n"), "")),
+        (
+            "words of a row",
+            many("kvm statistics\na 1 1\n", same("a "), "1 1\n"),
+        ),
+        (
+            "filters",
+            many(
+                "kvm statistics\n",
+                |n| format!("regex filter: {}\n", name(n)),
+                "a 1 1\n",
+            ),
+        ),
+    ]
+}
+
+fn query_migrate() -> Files {
+    let reply = r#"{"return":{"total-time":1"#;
+    vec![
+        (
+            "replies",
+            many(
+                "",
+                same("{\"return\":{\"downtime\":1,\"total-time\":1}}\n"),
+                "",
+            ),
+        ),
+        (
+            "members",
+            many(reply, |n| format!(r#","{}":0"#, name(n)), "}}\n"),
+        ),
+        ("empty members", many(reply, same(r#","":0"#), "}}\n")),
+        (
+            "objects",
+            many(reply, same(r#","ram":{"normal":1}"#), "}}\n"),
+        ),
+        (
+            "values",
+            many(
+                &format!(r#"{reply},"postcopy-latency-dist":[1"#),
+                same(",1"),
+                "]}}\n",
+            ),
+        ),
+        (
+            "vCPUs",
+            many(
+                reply,
+                |_| format!(r#","postcopy-vcpu-blocktime":[1{}]"#, ",1".repeat(9999)),
+                "}}\n",
+            ),
+        ),
+        ("prose", many(&format!("{reply}}}}}\n"), same("a\n"), "")),
+    ]
+}
+
+fn info_migrate() -> Files {
+    let head = "Migration status: completed\n";
+    vec![
+        (
+            "migrations",
+            many("", same("Migration status: a\nsetup: 1 ms\n"), ""),
+        ),
+        ("figures", many(head, same("setup: 1 ms\n"), "")),
+        (
+            "labels",
+            many(head, |n| format!("{}: 1\n", name(n)), "setup: 1 ms\n"),
+        ),
+        (
+            "pairs",
+            many(
+                &format!("{head}Time (ms): total=1"),
+                |n| format!(",{}=1", name(n)),
+                "\n",
+            ),
+        ),
+        (
+            "values",
+            many(
+                &format!("{head}Postcopy vCPU Blocktime (ms):\n[1"),
+                same(",1"),
+                "]\n",
+            ),
+        ),
+        ("buckets", many(head, same("[ 1 us - 2 us ]: 1\n"), "")),
+        (
+            "vCPUs",
+            many(
+                head,
+                same("Postcopy vCPU Blocktime (ms): [1,1,1,1,1,1,1,1]\n"),
+                "",
+            ),
+        ),
+    ]
+}
+
+fn info_stats() -> Files {
+    vec![
+        (
+            "counters",
+            many("", |n| format!("{} (peak): 1\n", name(n)), ""),
+        ),
+        (
+            "vCPUs",
+            many("", |n| format!("vcpu_{n} (kvm-vcpu):\na (peak): 1\n"), ""),
+        ),
+        (
+            "buckets",
+            many("a (log2-histogram): ", |n| format!("[{}]=0 ", n + 1), "\n"),
+        ),
+        (
+            "others",
+            many("a (peak): 1\n", |n| format!("{}\n", name(n)), ""),
+        ),
+    ]
+}
+
+fn perf_stat() -> Files {
+    let heading = "Performance counter stats for 'a':\n";
+    vec![
+        ("events", many(heading, |n| format!("1 {}\n", name(n)), "")),
+        ("one event", many(heading, same("1 a\n"), "")),
+        (
+            "not counted",
+            many(heading, |n| format!("<not counted> {}\n", name(n)), "1 a\n"),
+        ),
+        (
+            "summaries",
+            many("", same("Performance counter stats for \n1 a\n"), ""),
+        ),
+        (
+            "csv",
+            many("", |n| format!("1,,{},1,100.00\n", name(n)), ""),
+        ),
+        ("fields", many("1,,a,1,100.00", same(","), "\n")),
+        ("prose", many(heading, same("a\n"), "1 a\n")),
+    ]
+}
+
+fn kvmexit() -> Files {
+    let heading = "PID TID KVM_EXIT_REASON COUNT\n";
+    vec![
+        ("threads", many(heading, |n| format!("1 {n} A 1\n"), "")),
+        (
+            "reasons",
+            many(heading, |n| format!("1 1 A{} 1\n", name(n)), ""),
+        ),
+        ("tables", many("", same("KVM_EXIT_REASON COUNT\nA 1\n"), "")),
     ]
 }
 
