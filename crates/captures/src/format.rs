@@ -15,11 +15,13 @@ use crate::observation::{
 };
 use crate::paste;
 use crate::perf_data::{self, PerfDataError};
-use crate::reports::{bpftrace, kvmexit, lock_profile, migration, perf_kvm, perf_stat, xenalyze};
+use crate::reports::{
+    bcc, bpftrace, kvmexit, lock_profile, migration, perf_kvm, perf_stat, xenalyze,
+};
 use crate::sections;
 
 /// Every format. A capture that could be of two is of the first.
-pub static FORMATS: [Format; 19] = [
+pub static FORMATS: [Format; 20] = [
     Format {
         name: "xentrace",
         layout: Layout::Binary,
@@ -121,6 +123,12 @@ pub static FORMATS: [Format; 19] = [
         layout: Layout::Table,
         is: lock_profile::is,
         observe: locks::observe,
+    },
+    Format {
+        name: "histograms of bcc",
+        layout: Layout::Table,
+        is: bcc::is,
+        observe: reports::observe_bcc,
     },
     Format {
         name: "function_graph",

@@ -373,6 +373,30 @@ fn maps_of_bpftrace_are_counts_where_their_name_says_so() {
 }
 
 #[test]
+fn histograms_of_bcc_are_read() {
+    let text = observed("bcc-histogram.txt");
+    let items = &text.parties[0].items;
+    let buckets = items[0]
+        .buckets
+        .iter()
+        .map(|bucket| (bucket.from, bucket.to, bucket.count));
+    assert_eq!(
+        buckets.collect::<Vec<_>>(),
+        [
+            (Some(0), Some(1), 0),
+            (Some(2), Some(3), 0),
+            (Some(4), Some(7), 12),
+            (Some(8), Some(15), 37),
+        ]
+    );
+    let unit = items[0]
+        .values
+        .as_ref()
+        .and_then(|values| values.value_unit);
+    assert_eq!((items[0].count, unit), (49, Some("us")));
+}
+
+#[test]
 fn the_last_print_of_a_map_is_kept_and_the_others_are_said() {
     let text = observed("bpftrace-interval.txt");
     let exits = kept(&text, "@exits");

@@ -5,6 +5,7 @@ use crate::format::{CaptureError, Source};
 use crate::observation::{
     Bucket, Capture, Group, Item, Observation, Party, Recorded, Values, total,
 };
+use crate::reports::bcc;
 use crate::reports::bpftrace::{self, MapValue, Output};
 use crate::reports::perf_kvm::{self, ExitReport, ExitReports};
 use crate::reports::xenalyze::{self, Kind, Vcpu};
@@ -82,6 +83,11 @@ pub(crate) fn observe_bpftrace(source: &mut Source<'_>) -> Result<Observation, C
 
 pub(crate) fn observe_bpftrace_text(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
     let output = bpftrace::text::read(&source.whole()?)?;
+    observed(source.capture(), output)
+}
+
+pub(crate) fn observe_bcc(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
+    let output = bcc::read(&source.whole()?)?;
     observed(source.capture(), output)
 }
 

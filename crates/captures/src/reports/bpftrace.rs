@@ -20,13 +20,13 @@ use serde_json::value::RawValue;
 use crate::json::{self, Part, json_problem};
 use crate::lines::first_lines;
 use crate::position::{Position, ReadError, Stop, Truncated, marker};
-pub(crate) use value::{Bucket, MapValue};
+pub(crate) use value::{Bucket, MAX_BUCKETS, MapValue, memory};
 
 /// The values of a map by key, several parts separated by commas; a map without keys has one value, whose key is empty.
 pub(crate) type Values = BTreeMap<String, MapValue>;
 
 /// Bytes for each map that whoever goes on with it is assumed to take.
-const REPORTED: usize = 256;
+pub(super) const REPORTED: usize = 256;
 
 /// Output of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

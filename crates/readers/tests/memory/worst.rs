@@ -25,6 +25,7 @@ pub(super) fn files(reader: &str) -> Files {
         "debugfs-of-kvm" => debugfs(),
         "perf-kvm-stat-report" => perf_kvm(),
         "bpftrace-f-json" => bpftrace(),
+        "histograms-of-bcc" => bcc(),
         "bpftrace-as-text" => bpftrace_text(),
         "function-graph" => function_graphs(),
         "tracepoints-as-text" => trace_texts(),
@@ -293,6 +294,18 @@ fn bpftrace() -> Files {
             "printf",
             many("", same("{\"type\":\"printf\",\"data\":\"\"}\n"), ""),
         ),
+    ]
+}
+
+fn bcc() -> Files {
+    let head = |unit: &str| format!("{unit}:count distribution\n");
+    vec![
+        ("histograms", many("", |n| head(&name(n)), "")),
+        (
+            "sections",
+            many("", |n| format!("a = {}\n{}1:1\n", name(n), head("u")), ""),
+        ),
+        ("other lines", many(&head("u"), same("a\n"), "")),
     ]
 }
 

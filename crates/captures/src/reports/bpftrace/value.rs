@@ -7,7 +7,7 @@ use crate::json::{self, Part, members, object};
 use crate::position::{Position, ReadError, Stop};
 
 /// Buckets of a histogram: `lhist()` has at most 1002, `hist()` with five bits 2048.
-pub(super) const MAX_BUCKETS: usize = 1 << 13;
+pub(crate) const MAX_BUCKETS: usize = 1 << 13;
 
 /// Bytes for each value that whoever goes on with it is assumed to take.
 const REPORTED: usize = 352;
@@ -44,7 +44,7 @@ pub(crate) enum MapValue {
 }
 
 /// Memory of a value that is kept by its key.
-pub(super) fn memory(key: &str, value: &MapValue) -> usize {
+pub(crate) fn memory(key: &str, value: &MapValue) -> usize {
     let heap = match value {
         MapValue::Histogram(buckets) => size_of::<Bucket>() * buckets.capacity(),
         MapValue::Other(text) => text.len(),
