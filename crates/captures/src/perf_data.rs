@@ -48,3 +48,22 @@ pub(crate) fn samples_alone<'a>(names: impl Iterator<Item = &'a String>) -> Opti
     }
     (!found.is_empty()).then(|| found.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_of_perfs_own_events_are_told_from_tracepoints() {
+        let alone = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            samples_alone(names.iter())
+        };
+        assert_eq!(
+            alone(&["cycles:pp", "cpu/mem-loads/P"]).as_deref(),
+            Some("cycles:pp, cpu/mem-loads/P")
+        );
+        assert_eq!(alone(&["cycles", "sched:sched_switch"]), None);
+        assert_eq!(alone(&[]), None);
+    }
+}

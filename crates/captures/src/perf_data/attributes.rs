@@ -192,3 +192,26 @@ fn fields_before_id(sample_type: u64) -> usize {
         .filter(|&field| sample_type & field != 0)
         .count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_have_the_names_of_perf_list() {
+        let name = |kind, config| {
+            let attribute = Attribute {
+                kind,
+                config,
+                sample_type: 0,
+                read_format: 0,
+                sample_id_all: false,
+            };
+            attribute.name()
+        };
+        assert_eq!(name(HARDWARE, 0), "cycles");
+        assert_eq!(name(HARDWARE, 0x8_0000_0001), "instructions");
+        assert_eq!(name(SOFTWARE, 2), "page-faults");
+        assert_eq!(name(4, 0x1c2), "perf type 4 config 0x1c2");
+    }
+}

@@ -135,7 +135,8 @@ fn printed<'a>(columns: &'a str, time: Stamp, text: &'a str) -> Option<Line<'a>>
         };
         is_clock.then_some(Line::Event(printed))
     };
-    if text.is_empty() {
+    // perf's period may be on the line that is wrapped.
+    if text.is_empty() || digits(text).is_some() {
         return Head::read(columns).cpu.map(|_| Line::Columns);
     }
     if let Some(record) = text.strip_prefix("PERF_RECORD_") {

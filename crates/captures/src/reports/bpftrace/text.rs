@@ -102,6 +102,8 @@ struct Map {
 struct Waiting {
     name: String,
     key: String,
+    /// The beginning of its text, where a mailer wrapped it.
+    text: String,
     buckets: Vec<Bucket>,
 }
 
@@ -216,11 +218,11 @@ impl Reader {
     fn entry(&mut self, place: Position, entry: &Entry<'_>) -> Result<(), Stop> {
         self.finish()?;
         let key = one_line(entry.key);
-        if entry.value.is_empty() {
-            self.keep(place, 2 * (entry.name.len() + key.len()))?;
+        if is_begun(entry.value) {
             self.waiting = Some(Waiting {
                 name: entry.name.to_owned(),
                 key,
+                text: entry.value.to_owned(),
                 buckets: Vec::new(),
             });
             return Ok(());
@@ -253,12 +255,20 @@ impl Reader {
 
     /// A number that a mailer put on a line of its own, a frame of a stack that is a value, a message, or what a script printed.
     fn other(&mut self, place: Position, line: &str, indented: bool) -> Result<(), Stop> {
-        if let Some(waiting) = self.waiting.take_if(|waiting| waiting.buckets.is_empty()) {
-            let value = value(line);
+        if let Some(mut waiting) = self.waiting.take_if(|waiting| waiting.buckets.is_empty()) {
+            let text = format!("{} {line}", waiting.text);
+            let value = value(text.trim_start());
             if !matches!(value, MapValue::Other(_)) {
                 return self.store(place, &waiting.name, waiting.key, value);
             }
+            let is_more = !waiting.text.is_empty() && is_begun(&text);
+            if is_more {
+                waiting.text = text;
+            }
             self.waiting = Some(waiting);
+            if is_more {
+                return Ok(());
+            }
             if indented {
                 return Ok(());
             }
@@ -289,11 +299,17 @@ impl Reader {
 
     /// Stores a value that no further line belongs to.
     fn finish(&mut self) -> Result<(), Stop> {
-        let Some(Waiting { name, key, buckets }) = self.waiting.take() else {
+        let Some(Waiting {
+            name,
+            key,
+            text,
+            buckets,
+        }) = self.waiting.take()
+        else {
             return Ok(());
         };
         let value = match buckets.is_empty() {
-            true => MapValue::Other(String::new()),
+            true => MapValue::Other(text),
             false => MapValue::Histogram(value::without_a_wrong_end(buckets)),
         };
         self.store(Position::Byte(0), &name, key, value)
@@ -366,7 +382,7 @@ impl<'a> Entry<'a> {
         // Texts in a key may hold the same signs: a number is behind the last.
         let is_end = |at: &usize| {
             let text = rest[at + 2..].trim();
-            text.is_empty() || !matches!(value(text), MapValue::Other(_))
+            is_begun(text) || !matches!(value(text), MapValue::Other(_))
         };
         let mut ends = rest.rmatch_indices("]:").map(|(at, _)| at);
         let end = ends.next().filter(is_end).or_else(|| rest.find("]: "))?;
@@ -418,6 +434,13 @@ fn value(text: &str) -> MapValue {
     let number = number(text).map(MapValue::Number);
     let value = number.or_else(|| stats(text));
     value.unwrap_or_else(|| MapValue::Other(text.to_owned()))
+}
+
+/// A value that the next lines have, or the rest of it: three numbers of `stats()` are short.
+fn is_begun(text: &str) -> bool {
+    const MAX_STATS_BYTES: usize = 100;
+    text.is_empty()
+        || text.starts_with("count ") && text.len() < MAX_STATS_BYTES && stats(text).is_none()
 }
 
 /// A number of 64 bits, with or without a sign; a pointer has `0x`.

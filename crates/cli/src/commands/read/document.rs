@@ -170,7 +170,7 @@ fn events(party: &Party) -> Table {
     for item in items {
         table.row([
             item.group.title().to_owned(),
-            item.name.clone(),
+            name(item),
             or_none(
                 number(item, |values| values.value)
                     .is_none()
@@ -276,6 +276,11 @@ fn rate(per_unit: f64) -> String {
     format!("{per_unit:.4}")
 }
 
+/// A map without keys has one value, which has no name.
+fn name(item: &Item) -> String {
+    or_none((!item.name.is_empty()).then_some(&item.name))
+}
+
 /// Figure that a script kept of an event's values.
 type Figure = fn(&Values) -> Option<i128>;
 
@@ -312,7 +317,7 @@ fn buckets(party: &Party) -> Table {
     for item in &party.items {
         for bucket in item.buckets.iter().filter(|bucket| bucket.count > 0) {
             table.row([
-                item.name.clone(),
+                name(item),
                 or_none(bucket.from),
                 or_none(bucket.to),
                 bucket.count.to_string(),
