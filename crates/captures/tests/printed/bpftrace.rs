@@ -346,7 +346,9 @@ proptest! {
         let printed = format!("Attaching 2 probes...\n{}", text(&maps, layout));
         let length = cut.index(printed.len());
         let observation = pagetoll_captures::observe("f", std::io::Cursor::new(&printed[..length]), &pagetoll_xentrace::symbols::Symbols::default());
-        prop_assume!(observation.is_ok());
+        if observation.is_err() {
+            return Ok(());
+        }
         let whole = expected(&maps, ", ");
         for (key, kept) in found(&printed[..length]) {
             let of_whole = whole.get(&key);

@@ -234,9 +234,14 @@ proptest! {
         }
         // The last number may be cut then, so that the event is not read if a figure needs it.
         let is_cut = damage == Damage::WithoutTheLastLineFeed;
-        prop_assume!(!is_cut || !matches!(steps.last().unwrap().what, What::Fault | What::Lost(_)));
+        let last = steps.last().map(|step| step.what);
+        if is_cut && matches!(last, Some(What::Fault | What::Lost(_))) {
+            return Ok(());
+        }
         let truth = expected(layout, &steps);
-        prop_assume!(!truth.is_empty());
+        if truth.is_empty() {
+            return Ok(());
+        }
         let pasted = damage.to(&text);
         let observation = read(&pasted);
         let lost = steps.iter().map(|step| match step.what { What::Lost(records) => u64::from(records), _ => 0 });

@@ -6,7 +6,7 @@ use pagetoll_units::Nanos;
 
 use super::TraceTextError;
 use super::line::{Line, Printed};
-use super::lines::{self, Lines};
+use super::lines::{self, Lines, MAX_LINE_BYTES};
 use crate::tracepoint::{
     Event, Item, Known, Lost, Missing, Name, Names, Payload, Stamp, Tally, Task, Words,
 };
@@ -110,6 +110,11 @@ impl<S: BufRead> Reader<S> {
 impl Parser {
     /// The item that a line completes, if it does.
     pub fn line(&mut self, number: u64, line: &str) -> Option<Item> {
+        if line.len() > MAX_LINE_BYTES {
+            self.end();
+            self.tally.other_lines += 1;
+            return None;
+        }
         let wrapped = |held: &mut Held| {
             held.joined < MOST_JOINED
                 && match Line::read(line) {
