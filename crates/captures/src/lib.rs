@@ -25,7 +25,7 @@ mod reports;
 mod sections;
 mod tally;
 
-pub use comparison::{Change, Comparison, NoWork, Side};
+pub use comparison::{Change, Comparison, Incomparable, Pair, Side};
 pub use dump::{DumpError, dump};
 pub use format::{CaptureError, FORMATS, Format, observe, observe_stream};
 pub use lookalike::Lookalike;

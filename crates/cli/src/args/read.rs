@@ -25,7 +25,7 @@ Examples:
   pagetoll read --live $(pgrep -n qemu-system) --for 5
       Sample the KVM counters of a running VMM
   pagetoll read old.xentrace --compare new.xentrace
-      Compare two kernels at the same work; exit code 1 if something happens more often";
+      Compare two kernels at the same work; exit code 1 if something happens more often or takes longer";
 
 fn file_help() -> String {
     let formats = FORMATS.each_ref().map(|format| format.name);
@@ -75,7 +75,7 @@ pub(crate) struct ReadArgs {
     /// Compare with a capture of the same work on another kernel
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,
-    /// With --compare: tolerate this increase of an event per unit, in percent
+    /// With --compare: tolerate this increase of an event per unit, or of its time, in percent
     #[arg(
         long,
         value_name = "PERCENT",

@@ -358,6 +358,56 @@ fn two_captures_are_compared_for_each_unit_of_work() {
 }
 
 #[test]
+fn exits_that_take_longer_are_a_finding() {
+    let pasted = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../captures/tests/data/pasted");
+        folder.join(name).to_str().unwrap().to_owned()
+    };
+    let compared = |one: &str, other: &str| {
+        let output = pagetoll(&["read", &pasted(one), "--compare", &pasted(other)]).output();
+        let output = output.unwrap();
+        (output.status.code(), text(&output.stdout))
+    };
+    let [before, after] = ["compare-table-before.txt", "compare-table-after.txt"];
+    let (code, table) = compared(before, after);
+    assert_eq!(code, Some(1), "{table}");
+    assert!(
+        table.contains("slower") && table.contains("1.50x"),
+        "{table}"
+    );
+    assert_eq!(compared(after, before).0, Some(0));
+    let [before, after] = [
+        "compare-bystander-before.txt",
+        "compare-bystander-after.txt",
+    ];
+    let (code, table) = compared(before, after);
+    assert_eq!(code, Some(0), "one call each is not judged: {table}");
+    assert!(table.contains("3.00x"), "{table}");
+}
+
+#[test]
+fn threads_are_summed_unless_each_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flushes.txt");
+    let flush = |tid: u32| {
+        format!(" cc1-{tid} [001] 1.{tid:06}: tlb_flush: pages:1 reason:local MM shootdown (3)\n")
+    };
+    let vcpu = " CPU 0/KVM-7 [001] 2.000001: kvm_exit: reason HLT rip 0xfff0 info 0 0\n";
+    let text: String = (1..=200).map(flush).chain([vcpu.to_owned()]).collect();
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let short = printed(&["read", file]);
+    assert!(short.contains("CPU 0/KVM 7"), "{short}");
+    assert!(
+        short.contains("200 other threads of 1 name: flushes 200"),
+        "{short}"
+    );
+    assert!(short.lines().count() < 30, "{short}");
+    let all = printed(&["read", file, "--threads"]);
+    assert!(all.lines().count() > 800, "{all}");
+}
+
+#[test]
 fn each_record_of_an_xentrace_is_printed_with_its_function() {
     let capture = capture("xentrace-unmap.bin");
     let file = capture.to_str().unwrap();

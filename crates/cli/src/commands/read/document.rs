@@ -2,7 +2,7 @@
 
 use pagetoll_advice::Advice;
 use pagetoll_captures::{
-    Capture, Change, Comparison, Group, Item, Others, Party, Side, Values, Volume,
+    Capture, Change, Comparison, Group, Item, Others, Pair, Party, Side, Values, Volume,
 };
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
@@ -56,8 +56,9 @@ fn not_shown(others: &Others) -> String {
     let events: Vec<_> = events
         .map(|(group, count)| format!("{} {count}", group.title()))
         .collect();
+    let plural = if *names == 1 { "" } else { "s" };
     format!(
-        "{threads} other threads of {names} names: {}",
+        "{threads} other threads of {names} name{plural}: {}",
         events.join(", ")
     )
 }
@@ -363,81 +364,121 @@ fn rows_of(item: &Item) -> impl Iterator<Item = [String; 3]> {
         .chain((rest > 0).then(|| row(&more, rest)))
 }
 
-/// Two captures; what is more often by more than this share is marked.
+/// Two captures; what is more often, or takes longer, by more than this share is marked.
 pub(super) fn of_comparison(comparison: &Comparison, tolerance: f64) -> Document {
-    let side = |index: usize| {
-        let unit = comparison.units[index];
-        let party = &comparison.parties[index];
-        let work = format!(
-            "{}: {party}, {}: {}",
-            comparison.files[index], unit.name, unit.count
-        );
-        match comparison.nanos_per_unit[index] {
-            Some(nanos) => format!("{work}, one each {nanos:.0} ns"),
-            None => work,
+    let Comparison {
+        files,
+        pairs,
+        left_out,
+    } = comparison;
+    let mut facts = Vec::new();
+    for (file, names) in files.iter().zip(left_out) {
+        if !names.is_empty() {
+            facts.push(Fact::new(
+                "not compared",
+                format!("{file}: {}", some(names)),
+            ));
         }
-    };
-    let (functions, events): (Vec<_>, Vec<_>) = comparison
-        .changes
-        .iter()
-        .partition(|change| change.place.is_some());
+    }
+    let mut sections = vec![Section::facts("", facts)];
+    for pair in pairs {
+        sections.extend(of_pair(pair, files, tolerance));
+    }
     Document {
-        title: format!("read {} {}", comparison.files[0], comparison.files[1]),
-        sections: vec![
-            Section::facts(
-                "",
-                vec![Fact::new("before", side(0)), Fact::new("after", side(1))],
-            ),
-            Section::table(
-                format!("For each {}", comparison.units[0].name),
-                changes(&events, tolerance),
-            ),
-            Section::table("By function", changes(&functions, tolerance)),
-        ],
+        title: format!("read {} {}", files[0], files[1]),
+        sections,
     }
 }
 
+/// Names, and how many more there are.
+fn some(names: &[String]) -> String {
+    let (named, others) = names.split_at(names.len().min(MOST_PLACES));
+    let more = (!others.is_empty()).then(|| format!("{} more", others.len()));
+    let named: Vec<_> = named.iter().cloned().chain(more).collect();
+    named.join(", ")
+}
+
+fn of_pair(pair: &Pair, files: &[String; 2], tolerance: f64) -> [Section; 3] {
+    let side = |index: usize| {
+        let party = format!("{}: {}", files[index], pair.parties[index]);
+        let work = pair.units.map(|units| units[index]);
+        let work = work.map(|unit| format!(", {}: {}", unit.name, unit.count));
+        let nanos = pair.nanos_per_unit[index].map(|nanos| format!(", one each {nanos:.0} ns"));
+        [Some(party), work, nanos]
+            .into_iter()
+            .flatten()
+            .collect::<String>()
+    };
+    let mut facts = vec![Fact::new("before", side(0)), Fact::new("after", side(1))];
+    if pair.differ {
+        let note = "parties of different names are compared: their work may be another";
+        facts.push(Fact::new("note", note));
+    }
+    if pair.units.is_none() {
+        let note = "no work is counted: times are compared, of each occurrence; counts are not";
+        facts.push(Fact::new("note", note));
+    }
+    let (functions, events): (Vec<_>, Vec<_>) = pair
+        .changes
+        .iter()
+        .partition(|change| change.place.is_some());
+    let title = pair.units.map_or("occurrence", |units| units[0].name);
+    [
+        Section::facts("", facts),
+        Section::table(format!("For each {title}"), changes(&events, tolerance)),
+        Section::table("By function", changes(&functions, tolerance)),
+    ]
+}
+
+fn verdict(change: &Change, tolerance: f64) -> String {
+    let verdicts = [
+        (change.is_more_than(tolerance), "more"),
+        (change.is_less_than(tolerance), "less"),
+        (change.is_slower_than(tolerance), "slower"),
+        (change.is_faster_than(tolerance), "faster"),
+    ];
+    let verdicts = verdicts.iter().filter(|(is_so, _)| *is_so);
+    let words: Vec<_> = verdicts.map(|(_, word)| *word).collect();
+    words.join(", ")
+}
+
 fn changes(changes: &[&Change], tolerance: f64) -> Table {
-    let mut table = Table::new([
-        Column::left("kind").rank(1),
-        Column::left("event"),
-        Column::right("before"),
-        Column::right("after"),
-        Column::right("change"),
-        Column::left("verdict"),
-    ]);
     let shown = &changes[..changes.len().min(MOST_CHANGES)];
+    let mut table = Table::new([Column::left("kind").rank(1), Column::left("event")]);
     for change in shown {
-        let verdict = match () {
-            () if change.is_more_than(tolerance) => "more",
-            () if change.is_less_than(tolerance) => "less",
-            () => "",
-        };
         let name = match &change.place {
             Some(place) => format!("{} in {place}", change.name),
             None => change.name.clone(),
         };
-        table.row([
-            change.group.title().to_owned(),
-            name,
-            rate(change.before.per_unit),
-            rate(change.after.per_unit),
-            format!("{:+.4}", change.difference()),
-            verdict.to_owned(),
-        ]);
+        table.row([change.group.title().to_owned(), name]);
     }
-    let nanos = |side: &Side| or_none(side.nanos_per_unit.map(|nanos| format!("{nanos:.0}")));
-    let has = |side: &Side| side.nanos_per_unit.is_some();
-    if shown
-        .iter()
-        .any(|change| has(&change.before) || has(&change.after))
-    {
-        table.each(shown, Column::right("ns before"), |change| {
-            nanos(&change.before)
-        });
-        table.each(shown, Column::right("ns after"), |change| {
-            nanos(&change.after)
-        });
+    let each = |title: &str| Column::right(title);
+    let count = |side: &Side| side.per_unit.map_or_else(|| side.count.to_string(), rate);
+    table.each(shown, each("before"), |change| count(&change.before));
+    table.each(shown, each("after"), |change| count(&change.after));
+    if shown.iter().any(|change| change.difference().is_some()) {
+        let difference = |change: &&Change| change.difference().map(|by| format!("{by:+.4}"));
+        table.each(shown, each("change"), |change| or_none(difference(change)));
+    }
+    table.each(shown, Column::left("verdict"), |change| {
+        verdict(change, tolerance)
+    });
+    let per_unit = |side: &Side| or_none(side.nanos_per_unit.map(|nanos| format!("{nanos:.0}")));
+    let has = |change: &&Change| [change.before, change.after].map(|side| side.nanos_per_unit);
+    if shown.iter().flat_map(has).any(|nanos| nanos.is_some()) {
+        table.each(shown, each("ns before"), |change| per_unit(&change.before));
+        table.each(shown, each("ns after"), |change| per_unit(&change.after));
+    }
+    let nanos = |side: &Side| or_none(side.nanos_each.map(|nanos| format!("{nanos:.0}")));
+    if shown.iter().any(|change| change.time_ratio().is_some()) {
+        if shown.iter().all(|change| change.difference().is_none()) {
+            table.each(shown, each("ns each before"), |change| {
+                nanos(&change.before)
+            });
+            table.each(shown, each("ns each after"), |change| nanos(&change.after));
+        }
+        let ratio = |change: &&Change| change.time_ratio().map(|ratio| format!("{ratio:.2}x"));
+        table.each(shown, each("time each"), |change| or_none(ratio(change)));
     }
     if changes.len() > MOST_CHANGES {
         table.footnote(format!(
