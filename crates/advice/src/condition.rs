@@ -343,6 +343,63 @@ mod tests {
         }
     }
 
+    /// Items by the tracepoint that tells of them.
+    const TOLD: [(&str, Group, &str); 6] = [
+        ("kvmmmu:kvm_mmu_set_spte", Group::Mapped, "4K"),
+        ("kvmmmu:kvm_mmu_set_spte", Group::Mapped, "2M"),
+        ("syscalls:sys_enter_ioctl", Group::Calls, "UFFDIO_COPY"),
+        ("kvm:kvm_exit", Group::Exits, "npf"),
+        ("kvm:kvm_exit", Group::Exits, "write_cr4"),
+        ("iommu:map", Group::Pinned, "1 page"),
+    ];
+    const SELECTORS: [&str; 8] = [
+        "mapped/4K",
+        "mapped/2M",
+        "calls/UFFDIO_COPY",
+        "exits/npf",
+        "exits/write_cr4",
+        "exits/*",
+        "pinned/1 page",
+        "pinned/*",
+    ];
+
+    proptest::proptest! {
+        /// What was recorded in part decides a condition as what was recorded in full, or does not decide it.
+        #[test]
+        fn a_condition_is_judged_as_the_truth_or_not_at_all(
+            counts in proptest::collection::vec(0_u64..4, 6),
+            is_recorded in proptest::collection::vec(proptest::bool::ANY, 6),
+            count in 0_usize..8,
+            per in proptest::option::of(0_usize..8),
+            at_least in proptest::option::of(0_u32..5),
+            at_most in proptest::option::of(0_u32..5),
+        ) {
+            let told = TOLD.iter().zip(&counts).filter(|(_, count)| **count > 0);
+            let items = |keep: &dyn Fn(&str) -> bool| {
+                let kept = told.clone().filter(|((event, ..), _)| keep(event));
+                let items = kept.map(|((_, group, name), count)| item(*group, name, *count));
+                [party(None, items.collect())]
+            };
+            let is_in = |event: &str| TOLD.iter().zip(&is_recorded).any(|((one, ..), is)| *one == event && *is);
+            let all = Recorded::tracepoints(TOLD.map(|(event, ..)| event));
+            let some = Recorded::tracepoints(TOLD.map(|(event, ..)| event).into_iter().filter(|event| is_in(event)));
+            let condition = Condition {
+                count: SELECTORS[count].parse().unwrap(),
+                of: Measure::Count,
+                per: per.map(|per| Per::Count(SELECTORS[per].parse().unwrap())),
+                at_least: at_least.map(f64::from),
+                at_most: at_most.map(f64::from),
+            };
+            let truth = items(&|_| true);
+            let seen = items(&|event| is_in(event));
+            let judged = condition.judge(&seen, &some);
+            proptest::prop_assert!(!matches!(condition.judge(&truth, &all), Judgement::Unknown(_)));
+            if !matches!(judged, Judgement::Unknown(_)) {
+                proptest::prop_assert_eq!(judged, condition.judge(&truth, &all));
+            }
+        }
+    }
+
     #[test]
     fn per_unit_takes_work_that_was_counted() {
         let parties = [party(None, vec![item(Group::Exits, "npf", 6)])];

@@ -15,11 +15,13 @@ fn both(name: &str) -> (Read, Read) {
     (binary, text(&data(&format!("{name}.script-ns.txt"))))
 }
 
-/// Takes away what `perf script` does not print: without `--header` the machine, of `kvm_userspace_exit` the errno. Says how
+/// Takes away what `perf script` does not print: without `--header` the machine and what was recorded, of `kvm_userspace_exit` the errno. Says how
 /// many were interrupted.
 fn as_printed(binary: &mut Read) -> usize {
     let machine = std::mem::take(&mut binary.tally.machine);
     assert_eq!(machine.arch.as_deref(), Some("x86_64"));
+    let recorded = std::mem::take(&mut binary.tally.recorded);
+    assert!(recorded.contains("kvmmmu:kvm_mmu_set_spte"), "{recorded:?}");
     let mut interrupted = 0;
     for item in &mut binary.items {
         let Item::Event(event) = item else { continue };
