@@ -150,7 +150,7 @@ pub struct Party {
     pub items: Vec<Item>,
     /// The thread that it is, where it is one.
     #[serde(skip)]
-    pub thread: Option<Thread>,
+    pub thread: Option<Box<Thread>>,
 }
 
 #[expect(

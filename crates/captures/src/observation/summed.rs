@@ -231,7 +231,7 @@ mod tests {
             pid,
         };
         Party {
-            thread: Some(thread),
+            thread: Some(Box::new(thread)),
             ..Party::new(format!("{comm} {tid}"), None, items)
         }
     }

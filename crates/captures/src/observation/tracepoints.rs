@@ -97,10 +97,10 @@ impl Threads {
         let named = self.by_key.into_iter().map(|((comm, tid), thread)| {
             let pid = thread.pid;
             Party {
-                thread: Some(Named {
+                thread: Some(Box::new(Named {
                     comm: comm.as_ref().to_owned(),
                     pid,
-                }),
+                })),
                 ..thread.party(&comm, tid)
             }
         });
