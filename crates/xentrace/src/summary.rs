@@ -304,13 +304,6 @@ impl<K: Keep> Summary<K> {
             .times(pcpus.map(|pcpu| (pcpu.running, pcpu.stay)))
     }
 
-    /// Records that come after one of a later time though xentrace does not write them so, and times that a CPU's clock went
-    /// back: exits and runstates around them may lack a time.
-    #[must_use]
-    pub const fn disordered(&self) -> u64 {
-        self.measurement.disordered()
-    }
-
     /// The physical CPUs that recorded something, in order, and how much.
     pub fn pcpus(&self) -> impl Iterator<Item = (Pcpu, &PcpuLog)> {
         let numbered = (0..).map(Pcpu).zip(&self.pcpus);

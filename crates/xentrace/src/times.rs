@@ -5,18 +5,27 @@
 //! A runstate that begins before a trace or ends after it is not counted; an exit that has no end in it is, without a time.
 //!
 //! Lost records end what may have gone on among them: what a vcpu does on its CPU, if that CPU lost some; and what it does
-//! off the CPUs, such as to wait, if any CPU did, for that one may have run it. xenalyze does the same (`lose_vcpu`).
-//! Neither can know of a CPU that lost records and then recorded nothing to the end of the trace.
+//! off the CPUs, such as to wait, if any CPU did, for that one may have run it. xenalyze does the same (`lose_vcpu`). A CPU
+//! says what it lost with its next record: times that were told meanwhile are taken back. A CPU that lost records and then
+//! recorded nothing to the end of the trace says nothing.
 //!
 //! Source: `sched_runstate_process`, `runstate_update`, `hvm_close_vmexit` and `process_lost_records` of
 //! `tools/xentrace/xenalyze.c`, Xen 4.17.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashMap;
 
 use super::order::{Event, Kind, Order};
 use super::{ExitReason, MAX_OWNERS, Owner, Pcpu, Runstate, Vcpu};
+
+/// Times that may be taken back: 3 MiB. Assumed to exceed those that are told before a CPU says that it lost records.
+const MOST_TOLD: usize = 1 << 16;
+
+/// Times that are looked at to take some back, in all; and steps back of clocks that are followed. Assumed to exceed those
+/// of any real trace.
+const MOST_DOUBTED: usize = 256 * MOST_TOLD;
+const MOST_STEPS: u64 = 4096;
 
 /// Occurrences, and for how long all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +49,12 @@ impl Spell {
         self.timed += 1;
         self.cycles = self.cycles.saturating_add(cycles);
     }
+
+    /// Takes a time back.
+    const fn retract(&mut self, cycles: u64) {
+        self.timed = self.timed.saturating_sub(1);
+        self.cycles = self.cycles.saturating_sub(cycles);
+    }
 }
 
 /// Time of vcpus, by runstate and by exit.
@@ -47,6 +62,7 @@ impl Spell {
 pub struct Times {
     runstates: BTreeMap<(Owner, Runstate), Spell>,
     exits: BTreeMap<(Owner, ExitReason), Spell>,
+    disordered: u64,
 }
 
 impl Times {
@@ -60,6 +76,13 @@ impl Times {
     pub fn exits(&self) -> impl Iterator<Item = (Owner, ExitReason, Spell)> {
         let spells = self.exits.iter();
         spells.map(|((owner, reason), spell)| (*owner, *reason, *spell))
+    }
+
+    /// Records that come after one of a later time though xentrace does not write them so, losses that are told too late to
+    /// take back what they make doubtful, and times that a CPU's clock went back.
+    #[must_use]
+    pub const fn disordered(&self) -> u64 {
+        self.disordered
     }
 }
 
@@ -125,10 +148,8 @@ impl Exits {
         }
     }
 
-    fn ends(&mut self, owner: Owner, reason: ExitReason, cycles: u64) {
-        if let Some(spell) = self.0.get_mut(&(owner, reason)) {
-            spell.ends(cycles);
-        }
+    fn counted(&mut self, vcpu: Vcpu, reason: ExitReason) -> Option<&mut Spell> {
+        self.0.get_mut(&(Owner::Vcpu(vcpu), reason))
     }
 }
 
@@ -139,6 +160,29 @@ struct Vcpus {
     /// Until when records were lost: at last, and by each CPU.
     lost: Option<u64>,
     lost_by: BTreeMap<Pcpu, u64>,
+    /// Times of what vcpus did off the CPUs, by their ends, and the last end of those that are not kept any more.
+    told: VecDeque<Told>,
+    settled: Option<u64>,
+    /// Losses of before that.
+    told_late: u64,
+    doubted: usize,
+}
+
+/// A time of what a vcpu did off the CPUs: it is wrong if any CPU lost records meanwhile.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    vcpu: Vcpu,
+    of: Of,
+    begin: u64,
+    end: u64,
+    cycles: u64,
+}
+
+/// Subject of a time.
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    Exit(ExitReason),
+    Runstate(Runstate),
 }
 
 /// A vcpu.
@@ -155,6 +199,12 @@ impl Vcpus {
     /// More vcpus than can be real are not followed: the summary refuses their trace, or they have no other record.
     fn take(&mut self, event: Event, exits: &mut Exits) {
         let Event { tsc, vcpu, kind } = event;
+        if let Kind::Lose { cpu, until } = kind {
+            self.lost = self.lost.max(Some(until));
+            let lost = self.lost_by.entry(cpu).or_default();
+            *lost = until.max(*lost);
+            self.retract(tsc, until, exits);
+        }
         if self.states.len() >= MAX_OWNERS && !self.states.contains_key(&vcpu) {
             return;
         }
@@ -162,35 +212,95 @@ impl Vcpus {
             Kind::Runstate { old, new, cpu } => self.change(vcpu, old, (new, cpu, tsc)),
             Kind::Leave { reason, exit } => self.state(vcpu).away = Some((reason, exit, tsc)),
             Kind::Forget => self.state(vcpu).away = None,
-            Kind::Enter => {
-                let Some((reason, exit, left)) = self.state(vcpu).away.take() else {
-                    return;
-                };
-                let cycles = tsc.checked_sub(exit).filter(|_| self.lost < Some(left));
-                if let Some(cycles) = cycles {
-                    exits.ends(Owner::Vcpu(vcpu), reason, cycles);
-                }
-            }
-            Kind::Lose { cpu, until } => {
-                self.lost = self.lost.max(Some(until));
-                let lost = self.lost_by.entry(cpu).or_default();
-                *lost = until.max(*lost);
+            Kind::Enter => self.enter(vcpu, tsc, exits),
+            Kind::Lose { .. } => {
+                let away = &mut self.state(vcpu).away;
+                away.take_if(|(_, _, left)| *left <= tsc);
             }
         }
     }
 
+    fn enter(&mut self, vcpu: Vcpu, tsc: u64, exits: &mut Exits) {
+        let Some((reason, exit, left)) = self.state(vcpu).away.take() else {
+            return;
+        };
+        let cycles = tsc.checked_sub(exit).filter(|_| self.lost < Some(left));
+        if let (Some(cycles), Some(spell)) = (cycles, exits.counted(vcpu, reason)) {
+            spell.ends(cycles);
+            let of = Of::Exit(reason);
+            self.tell(Told {
+                vcpu,
+                of,
+                begin: left,
+                end: tsc,
+                cycles,
+            });
+        }
+    }
+
     fn change(&mut self, vcpu: Vcpu, old: Runstate, new: (Runstate, Pcpu, u64)) {
-        let Some((state, cpu, since)) = self.state(vcpu).current.replace(new) else {
+        let Some((state, cpu, begin)) = self.state(vcpu).current.replace(new) else {
             return;
         };
         let lost = match state {
             Runstate::Running => self.lost_by.get(&cpu).copied(),
             _ => self.lost,
         };
-        let (_, _, tsc) = new;
-        let is_whole = state == old && lost < Some(since);
-        if let (true, Some(cycles)) = (is_whole, tsc.checked_sub(since)) {
+        // A CPU records who leaves it: where another one does, the vcpu moved among lost records.
+        let (_, by, end) = new;
+        let stayed = state != Runstate::Running || by == cpu;
+        let is_whole = state == old && stayed && lost < Some(begin);
+        if let (true, Some(cycles)) = (is_whole, end.checked_sub(begin)) {
             self.state(vcpu).runstates[state as usize].add(cycles);
+            if state != Runstate::Running {
+                let of = Of::Runstate(state);
+                self.tell(Told {
+                    vcpu,
+                    of,
+                    begin,
+                    end,
+                    cycles,
+                });
+            }
+        }
+    }
+
+    fn tell(&mut self, told: Told) {
+        if self.told.len() >= MOST_TOLD {
+            let settled = self.told.pop_front().map(|told| told.end);
+            self.settled = self.settled.max(settled);
+        }
+        self.told.push_back(told);
+    }
+
+    /// Takes back the times that a loss makes doubtful. Those that are kept are in the order of their ends.
+    fn retract(&mut self, first: u64, until: u64, exits: &mut Exits) {
+        let after = self.told.partition_point(|told| told.end < first);
+        self.doubted = self.doubted.saturating_add(self.told.len() - after);
+        let is_late = self.settled >= Some(first) || self.doubted > MOST_DOUBTED;
+        self.told_late += u64::from(is_late);
+        if self.doubted > MOST_DOUBTED {
+            return;
+        }
+        let doubtful = |told: &Told| told.begin <= until;
+        let told: Vec<_> = self.told.drain(after..).collect();
+        for told in told {
+            if !doubtful(&told) {
+                self.told.push_back(told);
+                continue;
+            }
+            match told.of {
+                Of::Exit(reason) => {
+                    if let Some(spell) = exits.counted(told.vcpu, reason) {
+                        spell.retract(told.cycles);
+                    }
+                }
+                Of::Runstate(state) => {
+                    let spell = &mut self.state(told.vcpu).runstates[state as usize];
+                    spell.count -= 1;
+                    spell.retract(told.cycles);
+                }
+            }
         }
     }
 
@@ -205,6 +315,8 @@ impl Vcpus {
         }
         self.lost = None;
         self.lost_by.clear();
+        self.told.clear();
+        self.settled = None;
     }
 }
 
@@ -213,6 +325,12 @@ impl Measurement {
     #[cold]
     pub(super) fn end(&mut self, stays: impl Iterator<Item = (Owner, Stay)>) {
         self.steps_back += 1;
+        if self.steps_back <= MOST_STEPS {
+            self.finish(stays);
+        }
+    }
+
+    fn finish(&mut self, stays: impl Iterator<Item = (Owner, Stay)>) {
         for (owner, stay) in stays {
             self.interrupt(owner, stay);
         }
@@ -289,14 +407,12 @@ impl Measurement {
         self.interrupt(owner, *stay);
         (stay.open, stay.is_known) = (None, false);
         let until = tsc.unwrap_or(first);
-        let mut push = |vcpu, kind| {
-            let tsc = first;
-            self.push(cpu, Event { tsc, vcpu, kind });
+        let vcpu = match owner {
+            Owner::Vcpu(vcpu) => vcpu,
+            _ => running,
         };
-        if let Owner::Vcpu(vcpu) = owner {
-            push(vcpu, Kind::Forget);
-        }
-        push(running, Kind::Lose { cpu, until });
+        let (tsc, kind) = (first, Kind::Lose { cpu, until });
+        self.push(cpu, Event { tsc, vcpu, kind });
     }
 
     fn push(&mut self, cpu: Pcpu, event: Event) {
@@ -309,15 +425,11 @@ impl Measurement {
         order.push(cpu, event, |event| vcpus.take(event, exits));
     }
 
-    /// Records that were not in the order of their time.
-    pub(super) const fn disordered(&self) -> u64 {
-        self.order.late() + self.steps_back
-    }
-
     /// The times so far, with what has not ended on the CPUs.
     pub(super) fn times(&self, stays: impl Iterator<Item = (Owner, Stay)>) -> Times {
         let mut all = self.clone();
-        all.end(stays);
+        all.finish(stays);
+        let disordered = all.order.late() + all.vcpus.told_late + self.steps_back;
         let mut runstates = BTreeMap::new();
         for (vcpu, state) in all.vcpus.states {
             let by_name = Runstate::ALL.into_iter().zip(state.runstates);
@@ -327,6 +439,7 @@ impl Measurement {
         Times {
             runstates,
             exits: all.exits.0.into_iter().collect(),
+            disordered,
         }
     }
 }
@@ -415,10 +528,8 @@ mod tests {
         assert!(!stay.advance(40));
         measurement.end([(Owner::Vcpu(VCPU), stay)].into_iter());
         measurement.enter(stamp(0, 40), &mut Stay::default());
-        assert_eq!(
-            (spells(&measurement), measurement.disordered()),
-            (vec![(1, 0, 0)], 1)
-        );
+        let disordered = measurement.times(std::iter::empty()).disordered();
+        assert_eq!((spells(&measurement), disordered), (vec![(1, 0, 0)], 1));
     }
 
     #[test]

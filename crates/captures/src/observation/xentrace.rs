@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pagetoll_xentrace::symbols::Symbols;
 use pagetoll_xentrace::{
-    Class, OpCounts, Owner, Pcpu, PcpuLog, PvCounts, PvDetail, Spell, Summary, Tally, TrapKind,
+    Class, OpCounts, Owner, Pcpu, PcpuLog, PvCounts, PvDetail, Spell, Summary, Tally, Times,
+    TrapKind,
 };
 
 use crate::format::{CaptureError, Source};
@@ -19,15 +20,16 @@ const OTHERS: &str = "(others)";
 /// Reads a capture to its end, or to where it is cut off.
 pub(crate) fn observe(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
     let (summary, truncated) = Summary::<PvDetail>::read_all(&mut *source)?;
+    let times = summary.times();
     let capture = Capture {
         lost: summary.lost(),
         truncated: truncated.map(|error| error.to_string()),
-        unknown: unknown(&summary),
+        unknown: unknown(&summary, &times),
         cpus: summary.pcpus().map(|(cpu, log)| volume(cpu, log)).collect(),
         ..source.capture()
     };
     let idle = PvDetail::default();
-    let mut times = times(&summary);
+    let mut times = timed(&times);
     let counted = summary.owners();
     let mut details: BTreeMap<Owner, &PvDetail> = counted.collect();
     // HVM guests and idle vCPUs have no PV events.
@@ -61,7 +63,7 @@ fn recorded(parties: &[Party]) -> Recorded {
 }
 
 /// Runstates and exits of each, with their time.
-fn times(summary: &Summary<PvDetail>) -> BTreeMap<Owner, Vec<Item>> {
+fn timed(times: &Times) -> BTreeMap<Owner, Vec<Item>> {
     let mut items: BTreeMap<Owner, Vec<Item>> = BTreeMap::new();
     let mut add = |owner, group, name: String, spell: Spell| {
         let is_timed = spell.timed > 0;
@@ -72,7 +74,6 @@ fn times(summary: &Summary<PvDetail>) -> BTreeMap<Owner, Vec<Item>> {
         };
         items.entry(owner).or_default().push(item);
     };
-    let times = summary.times();
     for (owner, reason, spell) in times.exits() {
         add(owner, Group::Exits, reason.name().into_owned(), spell);
     }
@@ -92,16 +93,16 @@ fn volume(cpu: Pcpu, log: &PcpuLog) -> Volume {
     }
 }
 
-fn unknown(summary: &Summary<PvDetail>) -> BTreeMap<String, u64> {
+fn unknown(summary: &Summary<PvDetail>, times: &Times) -> BTreeMap<String, u64> {
     let counts = [
         ("PV events of a newer Xen", summary.total().counts.unknown),
         (
             "records out of the order of their time; exits around them may have a wrong one",
-            summary.disordered(),
+            times.disordered(),
         ),
         (
             "exits without records of the scheduler: timed until the next entry on their CPU, of whichever vCPU",
-            unscheduled(summary),
+            unscheduled(summary, times),
         ),
     ];
     let counted = counts.into_iter().filter(|(_, count)| *count > 0);
@@ -111,16 +112,12 @@ fn unknown(summary: &Summary<PvDetail>) -> BTreeMap<String, u64> {
 }
 
 /// Exits of a trace that does not tell which vCPU a CPU runs.
-fn unscheduled(summary: &Summary<PvDetail>) -> u64 {
+fn unscheduled(summary: &Summary<PvDetail>, times: &Times) -> u64 {
     let mut logs = summary.pcpus().map(|(_, log)| log.bytes(Class::Sched));
     if logs.any(|bytes| bytes > 0) {
         return 0;
     }
-    summary
-        .times()
-        .exits()
-        .map(|(_, _, spell)| spell.count)
-        .sum()
+    times.exits().map(|(_, _, spell)| spell.count).sum()
 }
 
 fn party(owner: Owner, detail: &PvDetail, symbols: &Symbols) -> Party {
