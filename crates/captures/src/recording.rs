@@ -171,7 +171,7 @@ const SOURCES: &[Source] = &[
         tells: "in dom0: traps and hypercalls of each PV vCPU, by function, for each page-table entry changed",
         with: With::Program(XENTRACE),
         commands: &[
-            "xentrace -D -e 0x0ff000 -T 10 dom0.xentrace",
+            "xentrace -D -e 0x2bf000 -T 10 dom0.xentrace",
             "pagetoll read dom0.xentrace",
         ],
         notes: &[],
