@@ -48,7 +48,7 @@ pub static FORMATS: [Format; 20] = [
     },
     Format {
         name: "info migrate of QEMU",
-        layout: Layout::Table,
+        layout: Layout::Report,
         is: migration::is,
         observe: migration::observe_hmp,
     },
@@ -60,7 +60,7 @@ pub static FORMATS: [Format; 20] = [
     },
     Format {
         name: "info stats of QEMU",
-        layout: Layout::Table,
+        layout: Layout::Report,
         is: info_stats::is,
         observe: |source| counters::observe(source, &info_stats::FORM),
     },
@@ -96,7 +96,7 @@ pub static FORMATS: [Format; 20] = [
     },
     Format {
         name: "kvmexit of bcc",
-        layout: Layout::Table,
+        layout: Layout::Report,
         is: kvmexit::is,
         observe: kvmexit::observe,
     },
@@ -147,6 +147,9 @@ pub static FORMATS: [Format; 20] = [
 /// Bytes of a capture that tell its format.
 pub(crate) const HEAD: usize = 64 << 10;
 
+/// Lines by which the beginning of a table is known, where its first one is not enough.
+const LINES_OF_BEGINNING: usize = 4;
+
 /// A format of captures.
 #[derive(Debug)]
 pub struct Format {
@@ -174,16 +177,23 @@ enum Layout {
 }
 
 impl Format {
-    /// Recognises the format of which a text's first line is the beginning.
+    /// Recognises the format of which a text's first line is the beginning, if need be by the lines below it.
     pub(crate) fn beginning(text: &[u8]) -> Option<&'static Self> {
-        let mut lines = text.split_inclusive(|&byte| byte == b'\n');
-        let line = lines.next().unwrap_or_default();
-        let begins = |format: &&Self| match format.layout {
-            Layout::Binary => false,
-            Layout::Table | Layout::Report => (format.is)(text),
-            Layout::Trace => (format.is)(line),
+        let of_lines = |lines: usize| {
+            let mut ends = (0..text.len()).filter(|&at| text[at] == b'\n');
+            let end = ends.nth(lines - 1).map_or(text.len(), |at| at + 1);
+            &text[..end]
         };
-        FORMATS.iter().find(begins)
+        let (first, several) = (of_lines(1), of_lines(LINES_OF_BEGINNING));
+        let is_text = |format: &&Self| format.layout != Layout::Binary;
+        let known_by = |text| {
+            FORMATS
+                .iter()
+                .filter(is_text)
+                .find(|format| (format.is)(text))
+        };
+        let by_several = || known_by(several).filter(|format| format.layout != Layout::Trace);
+        known_by(first).or_else(by_several)
     }
 
     /// The format of a trace that begins with a line of this one: later lines may be of another.

@@ -105,6 +105,11 @@ fn columns<'a>(
     Ok(columns)
 }
 
+/// True of a counter of KVM or one of its tracepoints: other texts have names beside numbers too.
+fn is_of_kvm(name: &str) -> bool {
+    is_name(name) && (name.starts_with("kvm_") || super::kind::kind_of(name).is_some())
+}
+
 /// A file of debugfs, or a tracepoint and the value of its field: `kvm_exit(EPT_VIOLATION)`.
 fn is_name(text: &str) -> bool {
     let letters = |c: char| c.is_ascii_alphanumeric() || "_-()<>./:#".contains(c);

@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::is_name;
+use super::{is_name, is_of_kvm};
 use crate::lines::{Line, each_line, first_lines};
 use crate::observation::{Capture, Group, Item, Observation};
 use crate::position::{Position, ReadError, Stop};
@@ -35,8 +35,8 @@ pub(super) fn is(bytes: &[u8]) -> bool {
     let mut lines = first_lines(bytes).take(LINES).map(without_bar);
     let first = lines.next().unwrap_or_default();
     let is_named = |line: &str| line.starts_with(TITLE) || Heading::read(line).is_some();
-    let is_row = |line| Row::with_share(line).is_some_and(|row| is_name(&row.name));
-    Row::pair(first).is_some_and(|row| is_name(&row.name) && row.rate.is_some())
+    let is_row = |line| Row::with_share(line).is_some_and(|row| is_of_kvm(&row.name));
+    Row::pair(first).is_some_and(|row| is_of_kvm(&row.name) && row.rate.is_some())
         || std::iter::once(first)
             .chain(lines)
             .any(|line| is_named(line) || is_row(line))

@@ -1,7 +1,7 @@
 //! `kvm_stat -l`, the class `StdFormat`.
 
 use super::super::recorder::Recorder;
-use super::{after_time, columns, is_name, row};
+use super::{after_time, columns, is_name, is_of_kvm, row};
 use crate::lines::{first_lines, lines};
 use crate::position::{ReadError, Stop};
 
@@ -10,7 +10,9 @@ pub(super) fn is(bytes: &[u8]) -> bool {
     let Some(first) = lines.next() else {
         return false;
     };
-    is_banner(first) && lines.next().is_some_and(is_row)
+    let names_kvm = || first.split_whitespace().any(is_of_kvm);
+    let is_sample = |row| after_time(row).is_some() || is_row(row) && names_kvm();
+    is_banner(first) && lines.next().is_some_and(is_sample)
 }
 
 fn is_banner(line: &str) -> bool {

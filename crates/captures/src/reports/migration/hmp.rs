@@ -214,7 +214,7 @@ impl Reader {
                     self.pairs(place, section, unit, text)
                 }
                 _ => {
-                    self.migrations.tally.pass_over(place);
+                    self.migrations.tally.pass_over(place, text);
                     Ok(())
                 }
             };

@@ -50,7 +50,7 @@ pub(crate) fn read(bytes: &[u8], capture: Capture) -> Result<Observation, ReadEr
                 reply.push((name.to_owned(), value.to_owned()));
             }
             Said::End => info(&mut migrations, place, &std::mem::take(&mut reply))?,
-            Said::Other(_) => migrations.tally.pass_over(place),
+            Said::Other(text) => migrations.tally.pass_over(place, text),
             Said::Element(_) => {}
         }
         Ok(())

@@ -208,7 +208,7 @@ fn damaged(text: String, damage: &Damage) -> String {
 
 fn truth() -> impl Strategy<Value = Truth> {
     let names = prop::collection::btree_map(
-        "[a-z]{2,5}_[a-z_]{1,9}",
+        "kvm_[a-z_]{1,9}",
         (0..1_i64 << 33, 0..99_999_i64),
         1..5,
     );
