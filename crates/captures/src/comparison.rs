@@ -285,6 +285,16 @@ fn workers(both: [&Observation; 2], parties: [&Party; 2]) -> Result<Pair, Incomp
 
 /// Exits and calls of all parties of each together: each occurrence is a unit.
 fn occurrences(both: [&Observation; 2]) -> Result<Pair, Incomparable> {
+    // Most captures without work have no times either: their items are not copied.
+    let has_times = |side: &&Observation| {
+        let mut items = side.parties.iter().flat_map(|party| &party.items);
+        items.any(|item| item.nanos.is_some())
+    };
+    if let Some(side) = both.iter().find(|side| !has_times(side)) {
+        let idle = both.iter().find(|side| worker(side).is_none());
+        let file = idle.unwrap_or(side).capture.file.clone();
+        return Err(Incomparable::NoWork { file });
+    }
     let all = both.map(all_parties);
     let pair = pair(all.each_ref(), None);
     let is_timed =
