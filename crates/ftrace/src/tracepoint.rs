@@ -18,6 +18,7 @@ mod fields;
 mod format;
 mod known;
 mod machine;
+mod memory_call;
 mod payload;
 mod print_text;
 mod record;
@@ -30,9 +31,10 @@ mod xen;
 pub use event::{Event, Item, Lost, Name, Names, Stamp, Task};
 pub use format::{Layout, Tracepoint};
 pub use machine::Machine;
+pub use memory_call::{Edge, HostWork, MemoryCall};
 pub use payload::{
     FastPageFault, Iova, KvmEntry, KvmExit, KvmGuestFault, KvmPageFault, PageFault, Payload,
-    SetSpte, SplitHugePage, SpteChanged, TlbFlush, TlbFlushReason, UserspaceExit,
+    SetSpte, SplitHugePage, SpteChanged, SpteRequested, TlbFlush, TlbFlushReason, UserspaceExit,
 };
 pub use tally::{MAX_NAMES, Tally, Truncated};
 pub use words::Missing;
@@ -41,4 +43,5 @@ pub use xen::{McFlush, Xen, XenMmuOp};
 pub(crate) use fields::RawRecord;
 pub(crate) use format::Format;
 pub(crate) use known::Known;
+pub(crate) use memory_call::MemoryCallName;
 pub(crate) use words::Words;

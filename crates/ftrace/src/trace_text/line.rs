@@ -227,13 +227,48 @@ fn of_columns<'a>(columns: &'a str, name: &'a str, text: &'a str) -> Line<'a> {
     })
 }
 
+/// Calls that ftrace prints in a form of its own, and the names of their tracepoints.
+const SYSTEM_CALLS: [(&str, &str, &str); 16] = [
+    ("ioctl", "sys_enter_ioctl", "sys_exit_ioctl"),
+    ("madvise", "sys_enter_madvise", "sys_exit_madvise"),
+    ("fallocate", "sys_enter_fallocate", "sys_exit_fallocate"),
+    ("mmap", "sys_enter_mmap", "sys_exit_mmap"),
+    ("munmap", "sys_enter_munmap", "sys_exit_munmap"),
+    ("mremap", "sys_enter_mremap", "sys_exit_mremap"),
+    ("mprotect", "sys_enter_mprotect", "sys_exit_mprotect"),
+    (
+        "pkey_mprotect",
+        "sys_enter_pkey_mprotect",
+        "sys_exit_pkey_mprotect",
+    ),
+    ("fork", "sys_enter_fork", "sys_exit_fork"),
+    ("vfork", "sys_enter_vfork", "sys_exit_vfork"),
+    ("clone", "sys_enter_clone", "sys_exit_clone"),
+    ("clone3", "sys_enter_clone3", "sys_exit_clone3"),
+    ("mbind", "sys_enter_mbind", "sys_exit_mbind"),
+    ("move_pages", "sys_enter_move_pages", "sys_exit_move_pages"),
+    (
+        "migrate_pages",
+        "sys_enter_migrate_pages",
+        "sys_exit_migrate_pages",
+    ),
+    (
+        "process_madvise",
+        "sys_enter_process_madvise",
+        "sys_exit_process_madvise",
+    ),
+];
+
 /// ftrace's own form: `sys_ioctl(fd: 4, cmd: c028aa03, arg: 7ff..)`, `sys_ioctl -> 0x0`.
 fn system_call(text: &str) -> Option<(&'static str, &str)> {
-    let rest = text.strip_prefix("sys_ioctl")?;
+    let call = text.strip_prefix("sys_")?;
+    let end = call.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')?;
+    let (name, rest) = call.split_at(end);
+    let (_, enter, exit) = SYSTEM_CALLS.iter().find(|(known, ..)| *known == name)?;
     if let Some(arguments) = rest.strip_prefix('(') {
-        return Some(("sys_enter_ioctl", arguments));
+        return Some((enter, arguments));
     }
-    Some(("sys_exit_ioctl", rest.strip_prefix(" -> ")?))
+    Some((exit, rest.strip_prefix(" -> ")?))
 }
 
 fn first_word(text: &str) -> (&str, &str) {
@@ -325,6 +360,15 @@ mod tests {
             (
                 "vmm-4 [001] ..... 1.000001: sys_ioctl -> 0x0",
                 ("vmm", 1_000_001_000, "sys_exit_ioctl", "0x0"),
+            ),
+            (
+                "vmm-4 [001] ..... 1.000001: sys_madvise(start: 7ff000, len_in: 1000, behavior: 4)",
+                (
+                    "vmm",
+                    1_000_001_000,
+                    "sys_enter_madvise",
+                    "start: 7ff000, len_in: 1000, behavior: 4)",
+                ),
             ),
         ] {
             assert_eq!(event(line), expected);

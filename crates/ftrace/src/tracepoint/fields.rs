@@ -6,9 +6,9 @@ use super::payload::user_address;
 use super::record::Record;
 use super::words::Missing;
 use super::{
-    FastPageFault, Format, Iova, KvmEntry, KvmExit, KvmGuestFault, KvmPageFault, McFlush, Name,
-    Names, PageFault, Payload, SetSpte, SplitHugePage, SpteChanged, TlbFlush, TlbFlushReason,
-    UserspaceExit, Xen, exit_reason,
+    FastPageFault, Format, Iova, KvmEntry, KvmExit, KvmGuestFault, KvmPageFault, McFlush,
+    MemoryCall, MemoryCallName, Name, Names, PageFault, Payload, SetSpte, SplitHugePage,
+    SpteChanged, SpteRequested, TlbFlush, TlbFlushReason, UserspaceExit, Xen, exit_reason,
 };
 
 /// A record of the trace buffer, little-endian, and its layout.
@@ -182,6 +182,13 @@ impl Record for RawRecord<'_> {
         })
     }
 
+    fn spte_requested(self) -> Result<SpteRequested, Missing> {
+        Ok(SpteRequested {
+            gfn: Gfn(self.number("gfn")?),
+            level: self.word("level")?,
+        })
+    }
+
     fn unmap_hva_range(self) -> Result<Payload, Missing> {
         Ok(Payload::KvmUnmapHvaRange {
             start: Hva(self.number("start")?),
@@ -239,6 +246,36 @@ impl Record for RawRecord<'_> {
     fn ioctl_exit(self) -> Result<Payload, Missing> {
         Ok(Payload::IoctlExit {
             ret: self.number("ret")?.cast_signed(),
+        })
+    }
+
+    fn memory_call(self, name: MemoryCallName) -> Result<MemoryCall, Missing> {
+        Ok(match name {
+            MemoryCallName::Madvise => MemoryCall::Madvise {
+                start: self.number("start")?,
+                length: self.number("len_in")?,
+                advice: self.word("behavior")?,
+            },
+            MemoryCallName::Fallocate => MemoryCall::Fallocate {
+                mode: self.word("mode")?,
+                length: self.number("len")?,
+            },
+            MemoryCallName::Mmap => MemoryCall::Mmap {
+                start: self.number("addr")?,
+                length: self.number("len")?,
+                flags: self.number("flags")?,
+            },
+            MemoryCallName::Munmap => MemoryCall::Munmap {
+                start: self.number("addr")?,
+                length: self.number("len")?,
+            },
+            MemoryCallName::ProcessMadvise => MemoryCall::ProcessMadvise {
+                advice: self.word("behavior")?,
+            },
+            MemoryCallName::Mremap => MemoryCall::Mremap,
+            MemoryCallName::Mprotect => MemoryCall::Mprotect,
+            MemoryCallName::Clone => MemoryCall::Clone,
+            MemoryCallName::MovePages => MemoryCall::MovePages,
         })
     }
 

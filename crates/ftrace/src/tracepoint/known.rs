@@ -1,5 +1,7 @@
 //! The names of the tracepoints that have a payload.
 
+use super::memory_call::{Edge, HostWork, MemoryCallName};
+
 /// A tracepoint that has a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
@@ -12,6 +14,8 @@ pub(crate) enum Known {
     FastPageFault,
     SplitHugePage,
     SpteChanged,
+    SpteRequested,
+    ZapAllFast,
     KvmUnmapHvaRange,
     KvmDirtyRingPush,
     TlbFlush,
@@ -21,6 +25,9 @@ pub(crate) enum Known {
     PageFaultKernel,
     IoctlEnter,
     IoctlExit,
+    MemoryCall(MemoryCallName),
+    MemoryCallExit,
+    HostWork(HostWork, Edge),
     Xen(KnownXen),
 }
 
@@ -74,6 +81,8 @@ impl Known {
             "fast_page_fault" => ("kvmmmu", Self::FastPageFault),
             "kvm_mmu_split_huge_page" => ("kvmmmu", Self::SplitHugePage),
             "kvm_tdp_mmu_spte_changed" => ("kvmmmu", Self::SpteChanged),
+            "kvm_mmu_spte_requested" => ("kvmmmu", Self::SpteRequested),
+            "kvm_mmu_zap_all_fast" => ("kvmmmu", Self::ZapAllFast),
             "kvm_unmap_hva_range" => ("kvm", Self::KvmUnmapHvaRange),
             "kvm_dirty_ring_push" => ("kvm", Self::KvmDirtyRingPush),
             "tlb_flush" => ("tlb", Self::TlbFlush),
@@ -83,9 +92,25 @@ impl Known {
             "page_fault_kernel" => ("exceptions", Self::PageFaultKernel),
             "sys_enter_ioctl" => ("syscalls", Self::IoctlEnter),
             "sys_exit_ioctl" => ("syscalls", Self::IoctlExit),
-            _ => ("xen", Self::Xen(KnownXen::named(name)?)),
+            _ => Self::call(name)
+                .or_else(|| Self::host_work(name))
+                .or_else(|| Some(("xen", Self::Xen(KnownXen::named(name)?))))?,
         };
         system.is_none_or(|system| system == of).then_some(known)
+    }
+
+    fn call(name: &str) -> Option<(&'static str, Self)> {
+        if let Some(call) = name.strip_prefix("sys_enter_") {
+            let call = MemoryCallName::named(call)?;
+            return Some(("syscalls", Self::MemoryCall(call)));
+        }
+        MemoryCallName::named(name.strip_prefix("sys_exit_")?)?;
+        Some(("syscalls", Self::MemoryCallExit))
+    }
+
+    fn host_work(name: &str) -> Option<(&'static str, Self)> {
+        let (system, work, edge) = HostWork::named(name)?;
+        Some((system, Self::HostWork(work, edge)))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use pagetoll_units::{Bytes, Gfn, Gpa, Hva, MachineAddress, VirtualAddress};
 
-use super::{Name, Xen};
+use super::{Edge, HostWork, MemoryCall, Name, Xen};
 
 /// A device's address, as the IOMMU translates it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +32,10 @@ pub enum Payload {
     SplitHugePage(SplitHugePage),
     /// `kvmmmu:kvm_tdp_mmu_spte_changed`.
     SpteChanged(SpteChanged),
+    /// `kvmmmu:kvm_mmu_spte_requested`.
+    SpteRequested(SpteRequested),
+    /// `kvmmmu:kvm_mmu_zap_all_fast`: KVM dropped every entry of a VM, as where a memslot goes.
+    ZapAllFast,
     /// `kvm:kvm_unmap_hva_range`: from the first address to behind the last.
     KvmUnmapHvaRange {
         /// The first.
@@ -84,6 +88,12 @@ pub enum Payload {
         /// Negative: an errno.
         ret: i64,
     },
+    /// `syscalls:sys_enter_madvise` and others that change memory.
+    MemoryCall(MemoryCall),
+    /// Return of a [`MemoryCall`].
+    MemoryCallExit,
+    /// Begin or end of the kernel's own work on memory.
+    HostWork(HostWork, Edge),
     /// `xen:...`.
     Xen(Xen),
 }
@@ -150,6 +160,15 @@ pub struct SetSpte {
     pub level: u32,
     /// The entry.
     pub spte: u64,
+}
+
+/// KVM is about to make an entry because of a fault; those that it makes ahead are not requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpteRequested {
+    /// The frame that was touched, or the first of its huge page.
+    pub gfn: Gfn,
+    /// 1 for 4 KiB, 2 for 2 MiB, 3 for 1 GiB.
+    pub level: u32,
 }
 
 /// KVM fixed a fault without its lock.

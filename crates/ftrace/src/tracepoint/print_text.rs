@@ -7,9 +7,9 @@ use super::payload::user_address;
 use super::record::Record;
 use super::words::{Missing, Words};
 use super::{
-    FastPageFault, Iova, KvmEntry, KvmExit, KvmGuestFault, KvmPageFault, McFlush, Names, PageFault,
-    Payload, SetSpte, SplitHugePage, SpteChanged, TlbFlush, TlbFlushReason, UserspaceExit, Xen,
-    exit_reason,
+    FastPageFault, Iova, KvmEntry, KvmExit, KvmGuestFault, KvmPageFault, McFlush, MemoryCall,
+    MemoryCallName, Names, PageFault, Payload, SetSpte, SplitHugePage, SpteChanged, SpteRequested,
+    TlbFlush, TlbFlushReason, UserspaceExit, Xen, exit_reason,
 };
 
 impl Record for Words<'_> {
@@ -133,6 +133,14 @@ impl Record for Words<'_> {
         })
     }
 
+    /// `gfn 1000 pfn 1b9286 level 1`.
+    fn spte_requested(mut self) -> Result<SpteRequested, Missing> {
+        Ok(SpteRequested {
+            gfn: Gfn(self.hex("gfn ")?),
+            level: self.decimal("level ")?,
+        })
+    }
+
     /// `mmu notifier unmap range: 0x007f5b1ec00000 -- 0x007f5b1ee00000`.
     fn unmap_hva_range(mut self) -> Result<Payload, Missing> {
         Ok(Payload::KvmUnmapHvaRange {
@@ -187,7 +195,6 @@ impl Record for Words<'_> {
 
     /// `fd: 0x00000004, cmd: 0xc028aa03, arg: 0x7f..`; ftrace prints no `0x`.
     fn ioctl_enter(mut self) -> Result<Payload, Missing> {
-        let low = |value: u64, key| u32::try_from(value & 0xffff_ffff).map_err(|_| Missing(key));
         Ok(Payload::IoctlEnter {
             fd: low(self.hex("fd: ")?, "fd: ")?,
             cmd: low(self.hex("cmd: ")?, "cmd: ")?,
@@ -199,6 +206,37 @@ impl Record for Words<'_> {
     fn ioctl_exit(mut self) -> Result<Payload, Missing> {
         Ok(Payload::IoctlExit {
             ret: self.hex("0x")?.cast_signed(),
+        })
+    }
+
+    /// `start: 0x7f.., len_in: 0x00001000, behavior: 0x00000004`; ftrace prints no `0x`.
+    fn memory_call(mut self, name: MemoryCallName) -> Result<MemoryCall, Missing> {
+        Ok(match name {
+            MemoryCallName::Madvise => MemoryCall::Madvise {
+                start: self.hex("start: ")?,
+                length: self.hex("len_in: ")?,
+                advice: low(self.hex("behavior: ")?, "behavior: ")?,
+            },
+            MemoryCallName::Fallocate => MemoryCall::Fallocate {
+                mode: low(self.hex("mode: ")?, "mode: ")?,
+                length: self.hex("len: ")?,
+            },
+            MemoryCallName::Mmap => MemoryCall::Mmap {
+                start: self.hex("addr: ")?,
+                length: self.hex("len: ")?,
+                flags: self.hex("flags: ")?,
+            },
+            MemoryCallName::Munmap => MemoryCall::Munmap {
+                start: self.hex("addr: ")?,
+                length: self.hex("len: ")?,
+            },
+            MemoryCallName::ProcessMadvise => MemoryCall::ProcessMadvise {
+                advice: low(self.hex("behavior: ")?, "behavior: ")?,
+            },
+            MemoryCallName::Mremap => MemoryCall::Mremap,
+            MemoryCallName::Mprotect => MemoryCall::Mprotect,
+            MemoryCallName::Clone => MemoryCall::Clone,
+            MemoryCallName::MovePages => MemoryCall::MovePages,
         })
     }
 
@@ -250,6 +288,11 @@ impl Record for Words<'_> {
             callbacks: self.decimal(", ")?,
         })
     }
+}
+
+/// The lower half of an argument, which is an `int` of C.
+fn low(value: u64, key: &'static str) -> Result<u32, Missing> {
+    u32::try_from(value & 0xffff_ffff).map_err(|_too_large| Missing(key))
 }
 
 /// `TRAP: HSR_EC: 0x0024 (DABT_LOW), PC: 0x0000ffff80000000`, `IRQ: HSR_EC: 0x0000 (UNKNOWN), PC: ..`.

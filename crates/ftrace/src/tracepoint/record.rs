@@ -5,9 +5,9 @@ use pagetoll_units::VirtualAddress;
 use super::known::{KnownMc, KnownXen};
 use super::words::Missing;
 use super::{
-    FastPageFault, Known, KvmEntry, KvmExit, KvmGuestFault, KvmPageFault, McFlush, Names,
-    PageFault, Payload, SetSpte, SplitHugePage, SpteChanged, TlbFlush, UserspaceExit, Xen,
-    XenMmuOp,
+    FastPageFault, Known, KvmEntry, KvmExit, KvmGuestFault, KvmPageFault, McFlush, MemoryCall,
+    MemoryCallName, Names, PageFault, Payload, SetSpte, SplitHugePage, SpteChanged, SpteRequested,
+    TlbFlush, UserspaceExit, Xen, XenMmuOp,
 };
 
 /// Fields of an event in one form, binary or printed. A tracepoint that a form cannot read does not compile.
@@ -21,6 +21,7 @@ pub(crate) trait Record: Sized {
     fn fast_page_fault(self) -> Result<FastPageFault, Missing>;
     fn split_huge_page(self) -> Result<SplitHugePage, Missing>;
     fn spte_changed(self) -> Result<SpteChanged, Missing>;
+    fn spte_requested(self) -> Result<SpteRequested, Missing>;
     fn unmap_hva_range(self) -> Result<Payload, Missing>;
     fn dirty_ring_push(self) -> Result<Payload, Missing>;
     fn tlb_flush(self) -> Result<TlbFlush, Missing>;
@@ -29,6 +30,7 @@ pub(crate) trait Record: Sized {
     fn page_fault(self) -> Result<PageFault, Missing>;
     fn ioctl_enter(self) -> Result<Payload, Missing>;
     fn ioctl_exit(self) -> Result<Payload, Missing>;
+    fn memory_call(self, name: MemoryCallName) -> Result<MemoryCall, Missing>;
     /// A page-table entry: the binary form has it in this field.
     fn xen_entry(self, field: &'static str) -> Result<u64, Missing>;
     fn xen_flush_tlb_one(self) -> Result<VirtualAddress, Missing>;
@@ -57,6 +59,8 @@ impl Known {
             Self::FastPageFault => record.fast_page_fault().map(Payload::FastPageFault),
             Self::SplitHugePage => record.split_huge_page().map(Payload::SplitHugePage),
             Self::SpteChanged => record.spte_changed().map(Payload::SpteChanged),
+            Self::SpteRequested => record.spte_requested().map(Payload::SpteRequested),
+            Self::ZapAllFast => Ok(Payload::ZapAllFast),
             Self::KvmUnmapHvaRange => record.unmap_hva_range(),
             Self::KvmDirtyRingPush => record.dirty_ring_push(),
             Self::TlbFlush => record.tlb_flush().map(Payload::TlbFlush),
@@ -66,6 +70,9 @@ impl Known {
             Self::PageFaultKernel => record.page_fault().map(Payload::PageFaultKernel),
             Self::IoctlEnter => record.ioctl_enter(),
             Self::IoctlExit => record.ioctl_exit(),
+            Self::MemoryCall(name) => record.memory_call(name).map(Payload::MemoryCall),
+            Self::MemoryCallExit => Ok(Payload::MemoryCallExit),
+            Self::HostWork(work, edge) => Ok(Payload::HostWork(work, edge)),
             Self::Xen(known) => known.payload(record).map(Payload::Xen),
         }
     }

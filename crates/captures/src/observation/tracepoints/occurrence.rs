@@ -1,6 +1,6 @@
 //! Names of events, and the pages of 4 KiB that they are about.
 
-use pagetoll_ftrace::tracepoint::{Payload, TlbFlushReason, Xen};
+use pagetoll_ftrace::tracepoint::{Edge, HostWork, MemoryCall, Payload, TlbFlushReason, Xen};
 use pagetoll_units::PAGE_SIZE;
 
 use crate::observation::Group;
@@ -80,8 +80,20 @@ impl Occurrence {
             Payload::PageFaultUser(_) => occurrence(Group::Faults, "of user space", None),
             Payload::PageFaultKernel(_) => occurrence(Group::Faults, "of the kernel", None),
             Payload::IoctlEnter { cmd, .. } => occurrence(Group::Calls, ioctl(*cmd), None),
+            Payload::MemoryCall(call) => {
+                let (name, pages) = memory_call(*call);
+                occurrence(Group::Calls, name, pages)
+            }
+            Payload::ZapAllFast => occurrence(Group::Unmapped, "every entry of a VM", None),
+            Payload::HostWork(work, Edge::Begin) => {
+                occurrence(Group::Calls, host_work(*work), None)
+            }
             Payload::Xen(xen) => of_xen(xen),
-            Payload::KvmEntry(_) | Payload::IoctlExit { .. } => None,
+            Payload::KvmEntry(_)
+            | Payload::IoctlExit { .. }
+            | Payload::MemoryCallExit
+            | Payload::HostWork(_, Edge::End)
+            | Payload::SpteRequested(_) => None,
         }
     }
 }
@@ -135,6 +147,30 @@ fn ranges(pages: u64) -> String {
 fn ioctl(cmd: u32) -> String {
     let known = USERFAULTFD.iter().find(|(number, _)| *number == cmd);
     known.map_or_else(|| format!("ioctl {cmd:#x}"), |(_, name)| (*name).to_owned())
+}
+
+/// Name of a call, and the pages that it is about.
+fn memory_call(call: MemoryCall) -> (String, Option<u64>) {
+    let (name, length) = match call {
+        MemoryCall::Madvise { length, advice, .. } => (format!("madvise {advice}"), Some(length)),
+        MemoryCall::Fallocate { mode, length } => (format!("fallocate {mode:#x}"), Some(length)),
+        MemoryCall::Mmap { length, .. } => ("mmap".to_owned(), Some(length)),
+        MemoryCall::Munmap { length, .. } => ("munmap".to_owned(), Some(length)),
+        MemoryCall::Mremap => ("mremap".to_owned(), None),
+        MemoryCall::Mprotect => ("mprotect".to_owned(), None),
+        MemoryCall::Clone => ("clone".to_owned(), None),
+        MemoryCall::MovePages => ("move_pages".to_owned(), None),
+        MemoryCall::ProcessMadvise { advice } => (format!("process_madvise {advice}"), None),
+    };
+    (name, length.map(|length| length.div_ceil(PAGE_SIZE.0)))
+}
+
+const fn host_work(work: HostWork) -> &'static str {
+    match work {
+        HostWork::Compaction => "compaction",
+        HostWork::Reclaim => "reclaim",
+        HostWork::Migration => "migration",
+    }
 }
 
 fn reason(reason: TlbFlushReason) -> String {
