@@ -290,7 +290,7 @@ impl Source<'_> {
 }
 
 /// Reads all of a text.
-fn all(source: impl Read) -> Result<Vec<u8>, CaptureError> {
+pub(crate) fn all(source: impl Read) -> Result<Vec<u8>, CaptureError> {
     let mut bytes = Vec::new();
     let mut source = source.take(Source::MOST_OF_WHOLE + 1);
     source.read_to_end(&mut bytes)?;
@@ -333,6 +333,16 @@ pub enum CaptureError {
     /// More than is read at once.
     #[error("is larger than {} MiB; expected at most that of this format", Source::MOST_OF_WHOLE >> 20)]
     TooLarge,
+    /// A capture of a format that has no events of pages.
+    #[error(
+        "is {0}; causes of faults are read from perf.data and from tracepoints as text (pagetoll read --how why)"
+    )]
+    NoTracepoints(&'static str),
+    /// A capture of tracepoints none of which says which page was mapped.
+    #[error(
+        "has neither kvmmmu:kvm_mmu_set_spte nor kvmmmu:fast_page_fault, which say which page was mapped (pagetoll read --how why)"
+    )]
+    NoMappings,
     /// The system refused.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
@@ -400,7 +410,7 @@ fn is_pasted(head: &[u8]) -> bool {
     is_text && (head.len() < HEAD || paste::is_wrapped(head) || Format::beginning(head).is_none())
 }
 
-fn head(source: &mut impl Read) -> io::Result<Vec<u8>> {
+pub(crate) fn head(source: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     source.take(HEAD as u64).read_to_end(&mut head)?;
     Ok(head)

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod causes;
 mod comparison;
 mod counters;
 mod dump;

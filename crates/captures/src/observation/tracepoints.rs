@@ -129,7 +129,7 @@ fn recorded(mut seen: Recorded, tally: &Tally) -> Recorded {
     seen
 }
 
-fn with_tally(capture: Capture, tally: &Tally) -> Capture {
+pub(crate) fn with_tally(capture: Capture, tally: &Tally) -> Capture {
     let mut unknown = tally.unknown.clone();
     let mut more = |name: &str, count: u64| {
         if count > 0 {
