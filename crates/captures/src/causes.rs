@@ -38,6 +38,7 @@ use survey::Survey;
 
 pub use report::{Before, CauseRow, Causes, Memory, RangeRow, Stall, VcpuRow};
 pub use slots::{Agreement, Slot};
+pub(crate) use thread::IOCTLS;
 
 /// Cause of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use crate::causes::IOCTLS;
 use crate::observation::tracepoints::USERFAULTFD;
 use crate::observation::{Group, Recorded};
 
@@ -42,7 +43,8 @@ struct Source {
     name: &'static str,
     tells: &'static str,
     with: With,
-    /// `{events}` is replaced by those that the host has, `{ioctls}` by a filter for userfaultfd's.
+    /// `{events}` is replaced by those that the host has, `{ioctls}` by a filter for userfaultfd's, `{calls}` by the calls
+    /// that take memory away.
     commands: &'static [&'static str],
     notes: &'static [&'static str],
 }
@@ -118,6 +120,38 @@ const SOURCES: &[Source] = &[
             "pagetoll advise demand.data",
         ],
         notes: &[],
+    },
+    Source {
+        name: "why",
+        tells: "the cause of each fault of a guest: what takes pages away, and what maps them again",
+        with: With::Perf(&[
+            "kvm:kvm_exit",
+            "kvm:kvm_entry",
+            "kvm:kvm_page_fault",
+            "kvm:kvm_unmap_hva_range",
+            "kvmmmu:kvm_mmu_set_spte",
+            "kvmmmu:kvm_mmu_spte_requested",
+            "kvmmmu:fast_page_fault",
+            "kvmmmu:kvm_mmu_split_huge_page",
+            "kvmmmu:kvm_tdp_mmu_spte_changed",
+            "kvmmmu:kvm_mmu_zap_all_fast",
+            "compaction:mm_compaction_begin",
+            "compaction:mm_compaction_end",
+            "vmscan:mm_vmscan_direct_reclaim_begin",
+            "vmscan:mm_vmscan_direct_reclaim_end",
+            "vmscan:mm_vmscan_memcg_reclaim_begin",
+            "vmscan:mm_vmscan_memcg_reclaim_end",
+            "migrate:mm_migrate_pages_start",
+            "migrate:mm_migrate_pages",
+        ]),
+        commands: &[
+            "perf record -a -k CLOCK_MONOTONIC -m 16M -o why.data -e {events} {calls} -- sleep 10",
+            "pagetoll read why.data --why",
+        ],
+        notes: &[
+            "begin before the VM does, where that can be: pages mapped before are first seen, not first touched",
+            "where memory slots cannot be inferred: read why.data --why --memory GPA=HVA:SIZE, as QEMU's monitor prints by info mtree -f and /proc/PID/maps has them",
+        ],
     },
     Source {
         name: "userfaultfd",
@@ -239,7 +273,8 @@ impl Recorder {
                 .map(|command| {
                     command
                         .replace("{events}", &events)
-                        .replace("{ioctls}", &ioctls())
+                        .replace("{ioctls}", &filter(USERFAULTFD.map(|(number, _)| number)))
+                        .replace("{calls}", &self.calls())
                 })
                 .collect(),
             lacks,
@@ -291,6 +326,29 @@ impl Recorder {
         (present.join(","), lacks)
     }
 
+    /// For perf: the calls that this host has, each filtered.
+    fn calls(&self) -> String {
+        let known = |event: &String| match &self.tracepoints {
+            Ok(tracepoints) => tracepoints.contains(event),
+            Err(_) => true,
+        };
+        let mut events = Vec::new();
+        for call in CALLS {
+            let enter = format!("syscalls:sys_enter_{call}");
+            if !known(&enter) {
+                continue;
+            }
+            events.push(match call {
+                // MAP_FIXED.
+                "mmap" => format!("-e {enter} --filter 'flags & 0x10'"),
+                "ioctl" => format!("-e {enter} --filter '{}'", filter(IOCTLS)),
+                _ => format!("-e {enter}"),
+            });
+            events.push(format!("-e syscalls:sys_exit_{call}"));
+        }
+        events.join(" ")
+    }
+
     fn lacks_program(&self, program: &'static str) -> Vec<String> {
         let there = self.programs.contains(program);
         let package = match program {
@@ -303,11 +361,29 @@ impl Recorder {
     }
 }
 
-/// For perf: the numbers that are counted.
-fn ioctls() -> String {
-    let numbers = USERFAULTFD
-        .iter()
-        .map(|(number, _)| format!("cmd=={number:#x}"));
+/// System calls that take memory away, of which entries and ends are recorded.
+const CALLS: [&str; 14] = [
+    "madvise",
+    "fallocate",
+    "munmap",
+    "mmap",
+    "mremap",
+    "mprotect",
+    "clone",
+    "clone3",
+    "fork",
+    "vfork",
+    "mbind",
+    "move_pages",
+    "process_madvise",
+    "ioctl",
+];
+
+/// For perf: numbers of ioctl(2).
+fn filter(numbers: impl IntoIterator<Item = u32>) -> String {
+    let numbers = numbers
+        .into_iter()
+        .map(|number| format!("cmd=={number:#x}"));
     numbers.collect::<Vec<_>>().join("||")
 }
 
@@ -407,7 +483,7 @@ mod tests {
                 .partition(|command| command.starts_with("pagetoll "));
             assert!(reads[0].starts_with("pagetoll read "), "{reads:?}");
             for command in reads {
-                let file = command.split(' ').next_back().unwrap();
+                let file = command.split(' ').nth(2).unwrap();
                 assert!(records.iter().any(|command| command.contains(file)));
             }
         }

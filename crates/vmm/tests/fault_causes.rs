@@ -309,7 +309,10 @@ fn with(
     pages: impl IntoIterator<Item = u64>,
     expected: impl Fn(u64) -> Expected,
 ) -> Vec<(u64, Expected)> {
-    pages.into_iter().map(|page| (page, expected(page))).collect()
+    pages
+        .into_iter()
+        .map(|page| (page, expected(page)))
+        .collect()
 }
 
 fn expand(ranges: &[(u64, u64)]) -> Vec<u64> {

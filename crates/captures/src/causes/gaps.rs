@@ -62,7 +62,7 @@ impl InGaps {
     /// Returns whether records may be missing between the one before and this one.
     pub(super) fn is_within(&mut self, time: u64) -> bool {
         while let Some(&(begin, end)) = self.gaps.front() {
-            if begin > time {
+            if begin >= time {
                 break;
             }
             self.gaps.pop_front();

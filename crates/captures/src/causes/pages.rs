@@ -16,6 +16,9 @@ const ENTRIES: u64 = 512;
 /// of either is below.
 const MOST_EXPANDED: usize = 1 << 14;
 
+/// Pages of a discard that are looked at again where records were lost.
+const MOST_REFRESHED: u64 = 4096;
+
 /// Origin of a change that made a page fault again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -140,36 +143,59 @@ impl Entry {
 /// A huge entry that was taken away.
 struct GoneBlock {
     entry: Entry,
-    /// Its pages that were discarded themselves, a bit each.
-    own: Option<Box<[u64; 8]>>,
+    /// Its pages that were discarded themselves.
+    own: Option<Box<OwnPages>>,
+}
+
+/// Pages of a huge entry, a bit each, and the last record about them.
+#[derive(Default)]
+struct OwnPages {
+    bits: [u64; 8],
+    record: u64,
+}
+
+impl OwnPages {
+    fn has(&self, gfn: u64) -> bool {
+        let bit = gfn % ENTRIES;
+        let word = usize::try_from(bit / 64).ok();
+        let word = word.and_then(|word| self.bits.get(word));
+        word.is_some_and(|word| word >> (bit % 64) & 1 == 1)
+    }
+
+    fn set(&mut self, gfn: u64, is_own: bool) {
+        let bit = gfn % ENTRIES;
+        let word = usize::try_from(bit / 64).ok();
+        if let Some(word) = word.and_then(|word| self.bits.get_mut(word)) {
+            *word = *word & !(1 << (bit % 64)) | u64::from(is_own) << (bit % 64);
+        }
+    }
+
+    const fn entry(&self) -> Entry {
+        Entry::new(self.record, State::Gone(Origin::Discard))
+    }
 }
 
 impl GoneBlock {
     fn entry_of(&self, gfn: u64) -> Entry {
-        let bit = gfn % ENTRIES;
-        let word = usize::try_from(bit / 64).unwrap_or_default();
-        let is_own = |own: &[u64; 8]| own.get(word).is_some_and(|own| own >> (bit % 64) & 1 == 1);
-        match self.own.as_deref().is_some_and(is_own) {
-            true => Entry::new(self.entry.record(), State::Gone(Origin::Discard)),
-            false => self.entry,
+        match &self.own {
+            Some(own) if own.has(gfn) => own.entry(),
+            _ => self.entry,
         }
     }
 
     /// Discarded where any page was.
-    const fn entry_of_any(&self) -> Entry {
-        match self.own {
-            Some(_) => Entry::new(self.entry.record(), State::Gone(Origin::Discard)),
-            None => self.entry,
-        }
+    fn entry_of_any(&self) -> Entry {
+        self.own.as_ref().map_or(self.entry, |own| own.entry())
     }
 
-    fn discard(&mut self, gfn: u64) {
-        let bit = gfn % ENTRIES;
+    /// Notes that pages were discarded; what was so before records were lost is as old as the rest.
+    fn discard(&mut self, record: u64, frames: Range<u64>, lost: u64) {
         let own = self.own.get_or_insert_default();
-        let word = usize::try_from(bit / 64).ok();
-        if let Some(word) = word.and_then(|word| own.get_mut(word)) {
-            *word |= 1 << (bit % 64);
+        if own.record <= lost {
+            own.bits = [0; 8];
         }
+        own.record = record;
+        frames.for_each(|gfn| own.set(gfn, true));
     }
 }
 
@@ -304,7 +330,13 @@ impl Pages {
                 self.gone_blocks.remove(&block);
                 self.discarded_blocks.insert(block, discarded);
             } else if let Some(gone) = self.gone_blocks.get_mut(&block) {
-                (start..end).for_each(|gfn| gone.discard(gfn));
+                gone.discard(record, start..end, self.lost);
+            }
+        }
+        // Of pages that were discarded before records were lost, it is known again.
+        if self.lost > 0 && own.end - own.start <= MOST_REFRESHED {
+            for (_, entry) in self.discarded.range_mut(own.clone()) {
+                *entry = discarded;
             }
         }
         self.discards.add(own.clone());
@@ -379,6 +411,10 @@ impl Pages {
                 self.break_block(record, block);
                 self.gone.remove(&gfn);
                 self.discarded.remove(&gfn);
+                let gone = self.gone_blocks.get_mut(&block);
+                if let Some(own) = gone.and_then(|gone| gone.own.as_mut()) {
+                    own.set(gfn, false);
+                }
                 self.live.insert(gfn, live);
             }
             2 => {

@@ -16,6 +16,18 @@ pub(super) mod ioctl {
     pub(in super::super) const UFFD_MOVE: u32 = 0xc028_aa05;
 }
 
+/// Calls of ioctl(2) that causes are told by.
+pub(crate) const IOCTLS: [u32; 8] = [
+    ioctl::CREATE_VM,
+    ioctl::GET_DIRTY_LOG,
+    ioctl::SET_USER_MEMORY_REGION,
+    ioctl::SET_USER_MEMORY_REGION2,
+    ioctl::CLEAR_DIRTY_LOG,
+    ioctl::RESET_DIRTY_RINGS,
+    ioctl::UFFD_WRITEPROTECT,
+    ioctl::UFFD_MOVE,
+];
+
 /// `include/uapi/asm-generic/mman-common.h`, `include/uapi/linux/falloc.h`.
 mod flag {
     pub(super) const MADV_DONTNEED: u32 = 4;

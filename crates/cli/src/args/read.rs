@@ -7,6 +7,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use pagetoll_bill::values::seconds;
+use pagetoll_captures::causes::Slot;
 use pagetoll_captures::{FORMATS, Recorder};
 
 use super::{ListOutputArgs, values};
@@ -22,6 +23,8 @@ Examples:
       Print the commands that record exits and mapped pages of each vCPU
   pagetoll read vm.data
       Analyse the recording
+  pagetoll read vm.data --why
+      Tell the cause of each fault of the guest: first touch, discard, copy-on-write, ...
   pagetoll read --live $(pgrep -n qemu-system) --for 5
       Sample the KVM counters of a running VMM
   pagetoll read old.xentrace --compare new.xentrace
@@ -53,6 +56,12 @@ pub(crate) struct ReadArgs {
     /// Dump every xentrace record, symbolised
     #[arg(long, requires = "file", conflicts_with_all = ["how", "live", "compare", "format", "output"])]
     pub(crate) dump: bool,
+    /// Tell the cause of each fault of a guest, from what last happened to its page
+    #[arg(long, requires = "file", conflicts_with_all = ["how", "live", "compare", "dump", "symbols"])]
+    pub(crate) why: bool,
+    /// With --why: place guest memory in the VMM, in hexadecimal; repeatable
+    #[arg(long, value_name = "GPA=HVA:SIZE", requires = "why")]
+    pub(crate) memory: Vec<Slot>,
     /// Sample the KVM counters of process PID instead of reading a file
     #[arg(long, value_name = "PID", conflicts_with_all = ["file", "symbols", "compare"])]
     pub(crate) live: Option<u32>,

@@ -4,6 +4,7 @@ mod document;
 mod dump;
 mod how;
 mod live;
+mod why;
 
 use anyhow::Result;
 use pagetoll_advice::{Advice, OnCapture, Rules, Undecided};
@@ -37,6 +38,9 @@ pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
     let destination = Destination::of_list(&args.output)?;
     if let Some(source) = &args.how {
         return how::run(source, &destination);
+    }
+    if let (true, Some(file)) = (args.why, &args.file) {
+        return why::run(file, args, &destination);
     }
     let symbols = symbols(&args.symbols)?;
     if let (true, Some(file)) = (args.dump, &args.file) {

@@ -91,7 +91,7 @@ fn summary(read: &Read<'_>) -> Vec<String> {
     lines
 }
 
-fn facts(capture: &Capture) -> Vec<Fact> {
+pub(super) fn facts(capture: &Capture) -> Vec<Fact> {
     let lost = match capture.lost {
         0 => "none".to_owned(),
         lost => format!("{lost}: every count is too low"),

@@ -207,11 +207,8 @@ fn damaged(text: String, damage: &Damage) -> String {
 }
 
 fn truth() -> impl Strategy<Value = Truth> {
-    let names = prop::collection::btree_map(
-        "kvm_[a-z_]{1,9}",
-        (0..1_i64 << 33, 0..99_999_i64),
-        1..5,
-    );
+    let names =
+        prop::collection::btree_map("kvm_[a-z_]{1,9}", (0..1_i64 << 33, 0..99_999_i64), 1..5);
     names.prop_map(|rows| {
         let rows = rows
             .into_iter()

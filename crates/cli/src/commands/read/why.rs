@@ -1,0 +1,229 @@
+//! `pagetoll read --why`: the cause of each fault of a guest, from what last happened to its page.
+
+use std::io;
+use std::path::Path;
+
+use anyhow::Result;
+use pagetoll_backend::input;
+use pagetoll_captures::causes::{
+    Cause, CauseRow, Causes, Fault, Memory, Stall, causes, causes_of_stream,
+};
+use pagetoll_render::document::{Document, Fact, Section};
+use pagetoll_render::table::{Column, NONE, Table};
+
+use super::super::recorded::deliver;
+use super::super::{name_of, write_list};
+use super::document::facts;
+use crate::args::ReadArgs;
+use crate::failure::{Failure, Outcome};
+use crate::output::Destination;
+
+/// Ranges and vCPUs that are printed: those with most faults.
+const MOST_RANGES: usize = 20;
+const MOST_VCPUS: usize = 64;
+
+/// Prints the causes of a capture's faults.
+pub(super) fn run(file: &Path, args: &ReadArgs, destination: &Destination) -> Result<Outcome> {
+    let name = name_of(file);
+    let refuse = |error: &dyn std::fmt::Display| Failure::BadInput(format!("{name}: {error}"));
+    let mut ignore = |_: Fault| ();
+    let causes = if file == Path::new("-") {
+        causes_of_stream(&name, io::stdin().lock(), &args.memory, &mut ignore)
+    } else {
+        let file = input::open(file).map_err(|error| refuse(&error))?;
+        causes(&name, file, &args.memory, &mut ignore)
+    };
+    let causes = causes.map_err(|error| refuse(&error))?;
+    write_list(document(&causes), &causes, destination)?;
+    Ok(deliver(&[&causes.capture]))
+}
+
+fn document(causes: &Causes) -> Document {
+    let mut head = facts(&causes.capture);
+    head.push(Fact::new("faults", summary(causes)));
+    head.push(Fact::new("memory slots", memory(causes.memory)));
+    if causes.ahead > 0 {
+        let ahead = format!("{}: entries that KVM made without a fault", causes.ahead);
+        head.push(Fact::new("mapped ahead", ahead));
+    }
+    if causes.without_entry > 0 {
+        let without = "MMIO, emulation, or another vCPU was first";
+        let without = format!("{}: {without}", causes.without_entry);
+        head.push(Fact::new("no entry made", without));
+    }
+    Document {
+        title: format!("read {}: why the guest faulted", causes.capture.file),
+        sections: vec![
+            Section::facts("", head),
+            Section::table("By cause", by_cause(causes)),
+            Section::table("By vCPU", by_vcpu(causes)),
+            Section::table("By range", by_range(causes)),
+            Section::table("Discards", discards(causes)),
+            Section::list("Notes", causes.notes.clone()),
+        ],
+    }
+}
+
+fn summary(causes: &Causes) -> String {
+    let (faults, pages) = (causes.faults, causes.pages);
+    let seconds = seconds(causes.nanos);
+    let stalls = causes.causes.iter().filter_map(|row| row.stall);
+    let stall = stalls.fold(None, |sum: Option<Stall>, stall| {
+        let sum = sum.unwrap_or_default();
+        Some(Stall {
+            stops: sum.stops + stall.stops,
+            nanos: sum.nanos.saturating_add(stall.nanos),
+            longest: sum.longest.max(stall.longest),
+        })
+    });
+    let stall = stall.map_or_else(
+        || "stall not recorded".to_owned(),
+        |stall| {
+            let longest = micros(stall.longest);
+            format!("stalled {}, longest {longest}", self::seconds(stall.nanos))
+        },
+    );
+    let vcpus = causes.vcpus.len();
+    format!("{faults} of {pages} pages by {vcpus} vCPUs in {seconds}; {stall}")
+}
+
+fn memory(memory: Memory) -> String {
+    match memory {
+        Memory::Given => "given".to_owned(),
+        Memory::Inferred(votes) => {
+            format!("inferred: {} of {} votes agree", votes.agree, votes.votes)
+        }
+        Memory::ByFrame => "not needed: kvm_tdp_mmu_spte_changed has frames".to_owned(),
+        Memory::Unknown => "not known".to_owned(),
+    }
+}
+
+fn by_cause(causes: &Causes) -> Table {
+    let mut table = Table::default();
+    let rows = &causes.causes;
+    table.each(rows, Column::left("cause"), |row| {
+        row.cause.title().to_owned()
+    });
+    table.each(rows, Column::right("faults"), |row| row.faults.to_string());
+    table.each(rows, Column::right("share"), |row| {
+        format!("{:.1} %", 100.0 * row.share)
+    });
+    table.each(rows, Column::right("pages").rank(1), |row| {
+        row.pages.to_string()
+    });
+    let stall = |cell: fn(Stall) -> String| {
+        move |row: &CauseRow| {
+            row.stall
+                .filter(|stall| stall.stops > 0)
+                .map_or_else(|| NONE.to_owned(), cell)
+        }
+    };
+    table.each(
+        rows,
+        Column::right("stall"),
+        stall(|stall| seconds(stall.nanos)),
+    );
+    table.each(
+        rows,
+        Column::right("each"),
+        stall(|stall| micros(stall.nanos / stall.stops)),
+    );
+    table.each(
+        rows,
+        Column::right("longest"),
+        stall(|stall| micros(stall.longest)),
+    );
+    table
+}
+
+fn by_vcpu(causes: &Causes) -> Table {
+    let mut table = Table::default();
+    let rows: Vec<_> = causes.vcpus.iter().take(MOST_VCPUS).collect();
+    table.each(&rows, Column::left("thread"), |row| row.thread.clone());
+    table.each(&rows, Column::right("faults"), |row| row.faults.to_string());
+    table.each(&rows, Column::right("stall"), |row| {
+        row.stall
+            .map_or_else(|| NONE.to_owned(), |stall| seconds(stall.nanos))
+    });
+    table.each(&rows, Column::left("most").wrapping(), |row| {
+        most(&row.causes)
+    });
+    others(
+        &mut table,
+        causes.vcpus.len().saturating_sub(MOST_VCPUS),
+        "vCPUs",
+    );
+    table
+}
+
+fn by_range(causes: &Causes) -> Table {
+    let mut table = Table::default();
+    let rows: Vec<_> = causes.ranges.iter().take(MOST_RANGES).collect();
+    let processes: std::collections::BTreeSet<_> =
+        causes.ranges.iter().map(|row| row.process).collect();
+    table.each(&rows, Column::left("guest physical"), |row| {
+        format!("{:#x}", row.start)
+    });
+    table.each(&rows, Column::right("MiB"), |row| {
+        (row.bytes >> 20).to_string()
+    });
+    if processes.len() > 1 {
+        table.each(&rows, Column::right("VMM"), |row| {
+            row.process
+                .map_or_else(|| NONE.to_owned(), |pid| pid.to_string())
+        });
+    }
+    table.each(&rows, Column::right("faults"), |row| row.faults.to_string());
+    table.each(&rows, Column::left("most").wrapping(), |row| {
+        most(&row.causes)
+    });
+    let rest = causes.ranges.len().saturating_sub(MOST_RANGES) + causes.other_ranges;
+    others(&mut table, rest, "ranges");
+    table
+}
+
+fn discards(causes: &Causes) -> Table {
+    let mut table = Table::default();
+    let rows = &causes.discards;
+    table.each(rows, Column::left("call"), |row| row.call.to_owned());
+    table.each(rows, Column::right("calls"), |row| row.calls.to_string());
+    table.each(rows, Column::right("KiB, least"), |row| {
+        (row.least >> 10).to_string()
+    });
+    table.each(rows, Column::right("KiB, most"), |row| {
+        (row.most >> 10).to_string()
+    });
+    if causes.wide_discards > 0 && !rows.is_empty() {
+        table.footnote(format!(
+            "{} times the kernel took away more than the call was about",
+            causes.wide_discards
+        ));
+    }
+    table
+}
+
+fn others(table: &mut Table, count: usize, what: &str) {
+    if count > 0 {
+        table.footnote(format!("{count} more {what}, with fewer faults"));
+    }
+}
+
+/// Causes, the most frequent first.
+fn most(causes: &std::collections::BTreeMap<Cause, u64>) -> String {
+    let mut causes: Vec<_> = causes.iter().collect();
+    causes.sort_by_key(|(_, faults)| std::cmp::Reverse(**faults));
+    let words = causes
+        .iter()
+        .map(|(cause, faults)| format!("{} {faults}", cause.title()));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "spans stay far below 2^53 ns")]
+fn seconds(nanos: u64) -> String {
+    format!("{:.3} s", nanos as f64 / 1e9)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "spans stay far below 2^53 ns")]
+fn micros(nanos: u64) -> String {
+    format!("{:.1} us", nanos as f64 / 1e3)
+}
