@@ -7,14 +7,15 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use pagetoll_units::budget::{Budget, in_tree};
+
 use super::Cause;
 use super::ranges::Ranges;
 
 /// Entries of a page table.
 const ENTRIES: u64 = 512;
-/// Huge entries of 1 GiB, or of 2 MiB that were split, whose parts are kept one by one, at most: 16 and 15 KB each. A terabyte
-/// of either is below.
-const MOST_EXPANDED: usize = 1 << 14;
+/// Bytes of a record, at least, as perf.data and texts have them.
+const RECORD_BYTES: usize = 64;
 
 /// Pages of a discard that are looked at again where records were lost.
 const MOST_REFRESHED: u64 = 4096;
@@ -202,6 +203,21 @@ impl GoneBlock {
 /// An entry, and the level at which it was made.
 type Found = (Entry, u32);
 
+/// Memory for the parts of huge entries, each of which takes 512 entries where one record made it.
+struct Allowance(Budget);
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self(Budget::new(0))
+    }
+}
+
+impl Allowance {
+    const fn take(&mut self) -> bool {
+        self.0.take(512 * in_tree::<u64, Entry>()).is_some()
+    }
+}
+
 /// Pages of a VM. Records are numbered from 1 on.
 #[derive(Default)]
 pub(super) struct Pages {
@@ -214,7 +230,7 @@ pub(super) struct Pages {
     discarded: BTreeMap<u64, Entry>,
     gone_blocks: BTreeMap<u64, GoneBlock>,
     discarded_blocks: BTreeMap<u64, Entry>,
-    expanded: usize,
+    allowance: Allowance,
     /// What was discarded, also of pages that were not seen before.
     discards: Ranges,
     /// Last record of each kind that is about all pages.
@@ -342,15 +358,14 @@ impl Pages {
         self.discards.add(own.clone());
     }
 
-    /// Makes entries of 1 GiB in a range into 512 of 2 MiB. Past [`MOST_EXPANDED`] they are forgotten.
+    /// Makes entries of 1 GiB in a range into 512 of 2 MiB. Past the memory for them, they count as lost.
     fn split_gigabytes(&mut self, frames: &Range<u64>) {
         let blocks_of = blocks(frames);
         for gigabyte in keys(&self.live_gigabytes, &blocks(&blocks_of)) {
             let Some(entry) = self.live_gigabytes.remove(&gigabyte) else {
                 continue;
             };
-            self.expanded += 1;
-            if self.expanded <= MOST_EXPANDED {
+            if self.allowance.take() {
                 let first = gigabyte * ENTRIES;
                 self.live_blocks
                     .extend((first..first + ENTRIES).map(|block| (block, entry)));
@@ -381,8 +396,7 @@ impl Pages {
         if level != 2 {
             return;
         }
-        self.expanded += 1;
-        if self.expanded > MOST_EXPANDED {
+        if !self.allowance.take() {
             return self.protect(record, gfn, level, Origin::DirtyLog);
         }
         self.live_blocks.remove(&block);
@@ -400,6 +414,7 @@ impl Pages {
                 host_writable: mapping.host_writable,
             },
         );
+        self.allowance.0.grow(RECORD_BYTES);
         let (gfn, block) = (mapping.gfn, mapping.gfn / ENTRIES);
         let found = match mapping.level {
             1 => self.history(gfn),
@@ -497,14 +512,15 @@ impl Pages {
     fn history(&self, gfn: u64) -> Option<Found> {
         let (block, gigabyte) = (gfn / ENTRIES, gfn / ENTRIES / ENTRIES);
         let gone_block = self.gone_blocks.get(&block).map(|gone| gone.entry_of(gfn));
+        // Of one record, the small entry is the newer one.
         let found = [
-            (self.live.get(&gfn).copied(), 1),
-            (self.gone.get(&gfn).copied(), 1),
-            (self.discarded.get(&gfn).copied(), 1),
-            (self.live_blocks.get(&block).copied(), 2),
+            (self.live_gigabytes.get(&gigabyte).copied(), 3),
             (gone_block, 2),
             (self.discarded_blocks.get(&block).copied(), 2),
-            (self.live_gigabytes.get(&gigabyte).copied(), 3),
+            (self.live_blocks.get(&block).copied(), 2),
+            (self.gone.get(&gfn).copied(), 1),
+            (self.discarded.get(&gfn).copied(), 1),
+            (self.live.get(&gfn).copied(), 1),
         ];
         newest(
             found
@@ -522,10 +538,10 @@ impl Pages {
         let mut take = |entry: Option<Entry>, level| {
             found = newest(found.into_iter().chain(entry.map(|entry| (entry, level))));
         };
-        for map in [&mut self.live, &mut self.gone, &mut self.discarded] {
-            for gfn in keys(map, &frames) {
-                take(map.remove(&gfn), 1);
-            }
+        let gigabyte = first / ENTRIES / ENTRIES;
+        take(self.live_gigabytes.get(&gigabyte).copied(), 3);
+        if mapping.level > 2 {
+            self.live_gigabytes.remove(&gigabyte);
         }
         let blocks = blocks(&frames);
         for map in [&mut self.live_blocks, &mut self.discarded_blocks] {
@@ -537,10 +553,10 @@ impl Pages {
             let gone = self.gone_blocks.remove(&block);
             take(gone.map(|gone| gone.entry_of_any()), 2);
         }
-        let gigabyte = first / ENTRIES / ENTRIES;
-        take(self.live_gigabytes.get(&gigabyte).copied(), 3);
-        if mapping.level > 2 {
-            self.live_gigabytes.remove(&gigabyte);
+        for map in [&mut self.live, &mut self.gone, &mut self.discarded] {
+            for gfn in keys(map, &frames) {
+                take(map.remove(&gfn), 1);
+            }
         }
         found
     }
