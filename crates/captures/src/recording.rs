@@ -150,7 +150,7 @@ const SOURCES: &[Source] = &[
         ],
         notes: &[
             "begin before the VM does, where that can be: pages mapped before are first seen, not first touched",
-            "where memory slots cannot be inferred, --memory GPA=HVA:SIZE says them to the reader. As a VMM sets them: bpftrace -e 'struct slot { uint32_t n; uint32_t flags; uint64_t gpa; uint64_t size; uint64_t hva; } tracepoint:syscalls:sys_enter_ioctl /args->cmd == 0x4020ae46/ { $s = (struct slot *)uptr(args->arg); printf(\"%d --memory 0x%lx=0x%lx:0x%lx\\n\", pid, $s->gpa, $s->hva, $s->size); }'",
+            "where memory slots cannot be inferred, --memory GPA=HVA:SIZE says them to the reader. As a VMM sets them: bpftrace -e 'struct slot { uint32_t n; uint32_t flags; uint64_t gpa; uint64_t size; uint64_t hva; } tracepoint:syscalls:sys_enter_ioctl /args->cmd == 0x4020ae46 || args->cmd == 0x40a0ae49/ { $s = (struct slot *)uptr(args->arg); if ($s->size) { printf(\"%d --memory 0x%lx=0x%lx:0x%lx\\n\", pid, $s->gpa, $s->hva, $s->size); } }'",
         ],
     },
     Source {

@@ -24,6 +24,8 @@ use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 
 const PAGES: u64 = 8192;
 const BLOCK: u64 = 512;
+/// `include/uapi/asm-generic/mman-common.h`.
+const MADV_COLLAPSE: i32 = 25;
 
 /// Events that causes are told by, as `pagetoll read --how why` names them.
 const EVENTS: [&str; 13] = [
@@ -556,6 +558,15 @@ fn huge(lab: &mut Lab) {
         false => Expected::Nothing,
     };
     lab.touch(Access::Write, &with(all, cause));
+    // And the kernel makes huge pages of them again.
+    let block = blocks / 4;
+    lab.madvise(block * BLOCK, BLOCK, MADV_COLLAPSE);
+    let all = lab.all();
+    let expected = |page| match page / BLOCK == block {
+        true => Expected::Perhaps(Cause::HostMemory),
+        false => Expected::Nothing,
+    };
+    lab.touch(Access::Write, &with(all, expected));
     lab.log_dirty(true);
     let all = lab.all();
     lab.touch(

@@ -54,6 +54,9 @@ impl Vm {
     /// Takes away what is at these addresses.
     fn take(&mut self, record: u64, taken: &Taken) {
         let frames: Vec<_> = self.frames(taken.start, taken.end).collect();
+        if frames.is_empty() {
+            self.pages.take_outside(record);
+        }
         let own: Vec<_> = self.frames(taken.own.0, taken.own.1).collect();
         for frames in frames {
             let meets = |own: &&Range<u64>| own.start < frames.end && frames.start < own.end;
@@ -86,8 +89,10 @@ impl<'a> Follower<'a> {
         let mut vms = BTreeMap::new();
         for (process, facts) in surveyed.vms {
             memory.insert(process, facts.memory);
-            let pages = Pages::new(facts.is_whole);
             let slots = facts.slots;
+            let all = |slot: &Slot| slot.frames(slot.hva, slot.hva + slot.size);
+            let frames = slots.iter().filter_map(all).collect();
+            let pages = Pages::new(facts.is_whole, frames);
             vms.insert(process, Vm { pages, slots });
         }
         Self {

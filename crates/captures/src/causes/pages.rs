@@ -237,16 +237,20 @@ pub(super) struct Pages {
     logged: u64,
     dropped: u64,
     unjoined: u64,
+    /// As `unjoined`, of frames that no slot has.
+    outside: u64,
     lost: u64,
+    slots: Vec<Range<u64>>,
     /// The capture has the VM's beginning.
     is_whole: bool,
 }
 
 impl Pages {
-    /// No page is known. Whole, where the capture has the VM's beginning.
-    pub(super) fn new(is_whole: bool) -> Self {
+    /// No page is known. Whole, where the capture has the VM's beginning; slots are the frames of which it is told what is taken.
+    pub(super) fn new(is_whole: bool, slots: Vec<Range<u64>>) -> Self {
         Self {
             is_whole,
+            slots,
             ..Self::default()
         }
     }
@@ -266,6 +270,19 @@ impl Pages {
         self.unjoined = record;
     }
 
+    /// Something was taken away, and not from any slot that is known.
+    pub(super) const fn take_outside(&mut self, record: u64) {
+        self.outside = record;
+    }
+
+    /// The last record that may have taken a frame away, and is not told of it.
+    fn unjoined(&self, gfn: u64) -> u64 {
+        match self.slots.iter().any(|slot| slot.contains(&gfn)) {
+            true => self.unjoined,
+            false => self.unjoined.max(self.outside),
+        }
+    }
+
     /// Records up to this one may lack others among them.
     pub(super) const fn lose(&mut self, record: u64) {
         self.lost = record;
@@ -283,13 +300,13 @@ impl Pages {
                     let gone = Entry::new(record, State::Gone(Origin::Discard));
                     self.discarded.insert(gfn, gone)
                 }
-                false => self.gone.insert(gfn, self.gone(record, *taker, entry)),
+                false => self.gone.insert(gfn, self.gone(record, gfn, *taker, entry)),
             };
         }
         self.split_gigabytes(frames);
         for block in keys(&self.live_blocks, &blocks(frames)) {
             if let Some(entry) = self.live_blocks.remove(&block) {
-                let entry = self.gone(record, *taker, entry);
+                let entry = self.gone(record, block * ENTRIES, *taker, entry);
                 self.gone_blocks
                     .insert(block, GoneBlock { entry, own: None });
             }
@@ -301,11 +318,11 @@ impl Pages {
 
     /// The state of an entry that was taken away by what is no discard of its own. What was lost since it was made may have
     /// taken it away before.
-    fn gone(&self, record: u64, taker: Taker, entry: Entry) -> Entry {
+    fn gone(&self, record: u64, gfn: u64, taker: Taker, entry: Entry) -> Entry {
         let since = entry.record();
         let origin = match (taker, entry.state()) {
             _ if self.dropped > since => Origin::Memslots,
-            _ if self.unjoined > since => Origin::Unknown,
+            _ if self.unjoined(gfn) > since => Origin::Unknown,
             (Taker::Discard, _) => Origin::Beside,
             (
                 Taker::Fault,
@@ -316,12 +333,12 @@ impl Pages {
             (Taker::Fault, _) => Origin::Unknown,
             (Taker::Other(origin), _) => origin,
         };
-        Entry::new(self.known(record, since), State::Gone(origin))
+        Entry::new(self.known(record, gfn, since), State::Gone(origin))
     }
 
     /// Record that what is known of a page is as new as: the one that takes it away, unless it may have gone before.
-    const fn known(&self, record: u64, since: u64) -> u64 {
-        match self.has_lost(since) || self.unjoined > since {
+    fn known(&self, record: u64, gfn: u64, since: u64) -> u64 {
+        match self.has_lost(since) || self.unjoined(gfn) > since {
             true => since,
             false => record,
         }
@@ -481,10 +498,11 @@ impl Pages {
         if self.has_lost(since) {
             return Cause::RecordsLost;
         }
+        let unjoined = self.unjoined(mapping.gfn);
         let logged = self.logged > since && mapping.was_present != Some(false);
         match entry.state() {
             // Taken by nothing that is known: but what was huge is not any more.
-            State::Gone(Origin::Unknown) if level > mapping.level && self.unjoined < since => {
+            State::Gone(Origin::Unknown) if level > mapping.level && unjoined < since => {
                 Cause::PageSize
             }
             State::Gone(origin) => origin.cause(),
@@ -493,7 +511,7 @@ impl Pages {
             }
             State::Protected(_) => Cause::Unexplained,
             State::Live { .. } if self.dropped > since => Cause::Memslots,
-            State::Live { .. } if self.unjoined > since => Cause::Unexplained,
+            State::Live { .. } if unjoined > since => Cause::Unexplained,
             State::Live { .. } if level > mapping.level && logged => Cause::DirtyLog,
             State::Live { .. } if level != mapping.level => Cause::PageSize,
             State::Live { .. } if !mapping.writable => Cause::Unexplained,
@@ -571,11 +589,14 @@ impl Pages {
         let origin = match entry.state() {
             State::Protected(origin) => origin,
             _ if self.dropped > entry.record() => Origin::Memslots,
-            _ if self.unjoined > entry.record() => Origin::Unknown,
+            _ if self.unjoined(first) > entry.record() => Origin::Unknown,
             _ if self.logged > entry.record() => Origin::DirtyLog,
             _ => Origin::PageSize,
         };
-        let entry = Entry::new(self.known(record, entry.record()), State::Gone(origin));
+        let entry = Entry::new(
+            self.known(record, first, entry.record()),
+            State::Gone(origin),
+        );
         self.gone_blocks
             .insert(block, GoneBlock { entry, own: None });
     }

@@ -306,6 +306,22 @@ fn what_nothing_explains_is_unexplained() {
     assert_eq!(without.last().unwrap().1, Cause::Unexplained);
 }
 
+/// A slot that is not known may be where pages were taken.
+#[test]
+fn of_frames_without_a_slot_nothing_is_concluded() {
+    let mut trace = written();
+    trace.ioctl(ioctl::GET_DIRTY_LOG);
+    trace.call(Trace::madvise(5, 1, 4), &[(5, 1)]);
+    trace.fault(5, 1, WRITABLE);
+    let elsewhere = Slot {
+        gpa: 1 << 32,
+        hva: BASE + (1 << 33),
+        size: 1 << 32,
+    };
+    let (found, _) = follow(&trace.items, &[elsewhere]);
+    assert_eq!(found.last().unwrap().1, Cause::Unexplained);
+}
+
 #[test]
 fn a_changed_size_and_changed_slots_are_told() {
     let mut trace = Trace::default();
