@@ -5,6 +5,7 @@
 //! `cargo test -p pagetoll-vmm --test fault_causes -- --ignored --nocapture`. `PAGETOLL_KEEP=FILE` keeps the capture.
 
 #![allow(unsafe_code, reason = "memory of a guest is discarded behind its back")]
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 #![cfg(target_arch = "x86_64")]
 
 use std::collections::BTreeMap;
@@ -190,7 +191,7 @@ impl Lab {
     fn touch(&mut self, access: Access, pages: &[(u64, Expected)]) {
         let layout = self.machine.backing().layout;
         let bit = u64::from(access == Access::Write);
-        let order: Vec<u64> = pages.iter().map(|(page, _)| page * 4096 | bit).collect();
+        let order: Vec<u64> = pages.iter().map(|(page, _)| (page * 4096) | bit).collect();
         guest::write(&self.machine.backing().memory, layout.order_of(0), &order).unwrap();
         let parameters = Parameters {
             data: layout.data_of(0),

@@ -323,40 +323,74 @@ fn worst(memory: &BTreeMap<Process, Memory>) -> Memory {
     worst.copied().unwrap_or(Memory::Unknown)
 }
 
-fn ranges(blocks: BTreeMap<(Process, u64), ByCause>) -> (Vec<RangeRow>, usize) {
-    let mut rows: Vec<RangeRow> = Vec::new();
-    for ((process, block), counts) in blocks {
-        let causes = by_cause(counts.map(u64::from));
-        let cause = causes.iter().max_by_key(|(_, count)| **count);
-        let cause = cause.map_or(Cause::Unexplained, |(cause, _)| *cause);
-        let start = block.saturating_mul(BLOCK << 12);
-        let faults = causes.values().sum();
-        match rows.last_mut() {
-            Some(row)
-                if row.process == process
-                    && row.cause == cause
-                    && row.start.saturating_add(row.bytes) == start =>
-            {
-                row.bytes += BLOCK << 12;
-                row.faults += faults;
-                for (cause, count) in causes {
-                    *row.causes.entry(cause).or_default() += count;
-                }
-            }
-            _ => rows.push(RangeRow {
-                process,
-                start,
-                bytes: BLOCK << 12,
-                faults,
-                cause,
-                causes,
-            }),
+/// The rows with most faults, and the number of others.
+#[derive(Default)]
+struct Largest {
+    rows: Vec<RangeRow>,
+    others: usize,
+}
+
+impl Largest {
+    fn push(&mut self, row: RangeRow) {
+        self.rows.push(row);
+        if self.rows.len() >= 4 * MOST_RANGES {
+            self.prune();
         }
     }
-    rows.sort_by_key(|row| std::cmp::Reverse(row.faults));
-    let others = rows.len().saturating_sub(MOST_RANGES);
-    rows.truncate(MOST_RANGES);
-    (rows, others)
+
+    fn prune(&mut self) {
+        self.rows
+            .sort_by_key(|row| (std::cmp::Reverse(row.faults), row.process, row.start));
+        self.others += self.rows.len().saturating_sub(MOST_RANGES);
+        self.rows.truncate(MOST_RANGES);
+    }
+}
+
+fn ranges(blocks: BTreeMap<(Process, u64), ByCause>) -> (Vec<RangeRow>, usize) {
+    let mut largest = Largest::default();
+    let mut open: Option<RangeRow> = None;
+    for ((process, block), counts) in blocks {
+        let row = range(process, block, counts);
+        match &mut open {
+            Some(last) if last.meets(&row) => last.append(row),
+            _ => open
+                .replace(row)
+                .into_iter()
+                .for_each(|row| largest.push(row)),
+        }
+    }
+    open.into_iter().for_each(|row| largest.push(row));
+    largest.prune();
+    (largest.rows, largest.others)
+}
+
+fn range(process: Process, block: u64, counts: ByCause) -> RangeRow {
+    let causes = by_cause(counts.map(u64::from));
+    let most = causes.iter().max_by_key(|(_, count)| **count);
+    RangeRow {
+        process,
+        start: block.saturating_mul(BLOCK << 12),
+        bytes: BLOCK << 12,
+        faults: causes.values().sum(),
+        cause: most.map_or(Cause::Unexplained, |(cause, _)| *cause),
+        causes,
+    }
+}
+
+impl RangeRow {
+    /// The other follows, of the same VM and mostly for the same cause.
+    fn meets(&self, other: &Self) -> bool {
+        let end = self.start.saturating_add(self.bytes);
+        (self.process, self.cause, end) == (other.process, other.cause, other.start)
+    }
+
+    fn append(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.faults += other.faults;
+        for (cause, count) in other.causes {
+            *self.causes.entry(cause).or_default() += count;
+        }
+    }
 }
 
 fn notes(kinds: Kinds, memory: Memory, has_lost: bool) -> Vec<String> {
