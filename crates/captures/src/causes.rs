@@ -31,7 +31,7 @@ use serde::Serialize;
 
 use crate::format::{self, CaptureError, Format};
 use crate::observation::{Capture, tracepoints};
-use crate::paste::{self, Unwrapped};
+use crate::paste::{self, LeftOut};
 use crate::perf_data;
 use follower::Follower;
 use survey::Survey;
@@ -118,8 +118,8 @@ impl Cause {
 /// A fault and its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Since the zero of the capture's clock.
-    pub time: Nanos,
+    /// Since the zero of the capture's clock, where that counts seconds.
+    pub time: Option<Nanos>,
     /// The VMM, where the capture names it.
     pub process: Option<u32>,
     /// The vCPU's thread.
@@ -144,17 +144,17 @@ pub fn causes(
 ) -> Result<Causes, CaptureError> {
     let capture = |format: &Format, left_out| Capture {
         file: file.to_owned(),
-        format: format.name,
+        format: format.name.into(),
         left_out,
         ..Capture::default()
     };
     let head = format::head(&mut source)?;
     source.rewind()?;
     if !paste::is_wrapped(&head) {
-        let capture = capture(format::recognise(&head)?, 0);
+        let capture = capture(format::recognise(&head)?, LeftOut::default());
         return of_capture(capture, source, slots, each);
     }
-    let Unwrapped { text, left_out } = paste::unwrap(&format::all(source)?);
+    let (text, left_out) = paste::unwrap(format::all(source)?);
     let capture = capture(
         format::recognise(&format::head(&mut text.as_slice())?)?,
         left_out,
@@ -181,10 +181,10 @@ fn of_capture(
     slots: &[Slot],
     on_fault: &mut dyn FnMut(Fault),
 ) -> Result<Causes, CaptureError> {
-    let is_binary = match capture.format {
+    let is_binary = match &*capture.format {
         "perf.data" => true,
         "tracepoints as text" => false,
-        other => return Err(CaptureError::NoTracepoints(other)),
+        other => return Err(CaptureError::NoTracepoints(other.to_owned())),
     };
     let mut survey = Survey::default();
     each(is_binary, &mut source, |item| survey.take(item))?;

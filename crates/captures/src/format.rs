@@ -337,7 +337,7 @@ pub enum CaptureError {
     #[error(
         "is {0}; causes of faults are read from perf.data and from tracepoints as text (pagetoll read --how why)"
     )]
-    NoTracepoints(&'static str),
+    NoTracepoints(String),
     /// A capture of tracepoints none of which says which page was mapped.
     #[error(
         "has neither kvmmmu:kvm_mmu_set_spte nor kvmmmu:fast_page_fault, which say which page was mapped (pagetoll read --how why)"

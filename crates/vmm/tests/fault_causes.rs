@@ -338,7 +338,7 @@ fn check(title: &str, lab: &Lab, found: &[Fault], report: &Causes) -> (u64, u64)
     for (index, phase) in lab.truth.iter().enumerate() {
         let mut by_frame: BTreeMap<u64, Vec<Cause>> = BTreeMap::new();
         found.retain(|fault| {
-            let within = (phase.begin..=phase.end).contains(&fault.time.get());
+            let within = (phase.begin..=phase.end).contains(&fault.time.unwrap().get());
             if within {
                 by_frame.entry(fault.gfn.0).or_default().push(fault.cause);
             }

@@ -9,7 +9,7 @@ use pagetoll_ftrace::tracepoint::{
 };
 
 use super::{Cause, Fault};
-use pagetoll_units::Gfn;
+use pagetoll_units::{Gfn, Nanos};
 
 use super::gaps::InGaps;
 use super::pages::{Mapping, Origin, Pages, TakeDown, Taker};
@@ -116,8 +116,14 @@ impl<'a> Follower<'a> {
     pub(super) fn take(&mut self, item: &Item) {
         let Item::Event(event) = item else { return };
         self.record += 1;
-        self.counts.see(event.time.0);
-        if self.gaps.is_within(event.time.0) {
+        if let Some(Nanos(time)) = event.time.time() {
+            self.counts.see(time);
+        }
+        if event
+            .time
+            .reading()
+            .is_some_and(|reading| self.gaps.is_within(reading))
+        {
             // This record itself is there: what it says of a page is newer than the gap, or the gap goes on.
             let lost = self.record - 1;
             let vms = self.vms.values_mut();
@@ -179,7 +185,7 @@ impl<'a> Follower<'a> {
     fn exit(&mut self, event: &Event) {
         self.on_thread(event, |thread| {
             thread.call = None;
-            thread.exit = Some(event.time.0);
+            thread.exit = event.time.time();
             thread.answered = None;
             thread.faulted = None;
         });
@@ -192,8 +198,8 @@ impl<'a> Follower<'a> {
         };
         let (exit, answered) = (thread.exit.take(), thread.answered.take());
         (thread.requested, thread.faulted) = (None, None);
-        if let (Some(exit), Some(cause)) = (exit, answered) {
-            let nanos = event.time.0.saturating_sub(exit);
+        if let (Some(exit), Some(Nanos(entry)), Some(cause)) = (exit, event.time.time(), answered) {
+            let nanos = entry.saturating_sub(exit.0);
             self.counts.stall(&event.task, cause, nanos);
         }
     }
@@ -258,7 +264,7 @@ impl<'a> Follower<'a> {
         });
         self.counts.fault(&event.task, gfn, cause);
         (self.on_fault)(Fault {
-            time: event.time,
+            time: event.time.time(),
             process: event.task.pid,
             thread: event.task.tid,
             gfn: Gfn(gfn),

@@ -18,8 +18,10 @@ pub(super) struct Gaps {
 
 impl Gaps {
     pub(super) fn see(&mut self, event: &Event) {
-        self.last.insert(event.cpu, event.time.0);
-        self.latest = self.latest.max(event.time.0);
+        if let Some(reading) = event.time.reading() {
+            self.last.insert(event.cpu, reading);
+            self.latest = self.latest.max(reading);
+        }
     }
 
     pub(super) fn lose(&mut self, lost: &Lost) {

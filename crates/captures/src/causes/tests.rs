@@ -4,7 +4,7 @@ mod memory;
 
 use pagetoll_ftrace::tracepoint::{
     Edge, Event, FastPageFault, HostWork, Item, KvmEntry, KvmExit, KvmPageFault, Lost, MemoryCall,
-    Name, Payload, SetSpte, SpteChanged, SpteRequested, Task,
+    Name, Payload, SetSpte, SpteChanged, SpteRequested, Stamp, Task,
 };
 use pagetoll_units::{Gfn, Hva, Nanos, VirtualAddress};
 
@@ -35,7 +35,7 @@ impl Trace {
     fn on(&mut self, comm: &str, tid: u32, pid: u32, payload: Payload) {
         self.time += 1000;
         self.items.push(Item::Event(Event {
-            time: Nanos(self.time),
+            time: Stamp::Time(Nanos(self.time)),
             cpu: Some(0),
             task: Task {
                 pid: Some(pid),

@@ -1,6 +1,7 @@
 //! A thread: the call that it is in, and the fault that it answers.
 
 use pagetoll_ftrace::tracepoint::{Edge, Event, HostWork, MemoryCall};
+use pagetoll_units::Nanos;
 
 use super::pages::{Origin, Taker};
 
@@ -171,7 +172,7 @@ pub(super) struct Thread {
     /// Error code of a fault that no entry has answered yet.
     pub(super) faulted: Option<u64>,
     /// Time of the exit from the guest, and the first cause since.
-    pub(super) exit: Option<u64>,
+    pub(super) exit: Option<Nanos>,
     pub(super) answered: Option<super::Cause>,
     /// The last that was taken, until the thread does something else than take.
     pub(super) taken: Option<Taken>,

@@ -34,6 +34,16 @@ pub enum Stamp {
 }
 
 impl Stamp {
+    /// The clock's reading, in its own unit.
+    #[must_use]
+    pub const fn reading(self) -> Option<u64> {
+        match self {
+            Self::Time(time) => Some(time.0),
+            Self::Ticks(ticks) => Some(ticks),
+            Self::None => None,
+        }
+    }
+
     /// The time, of a clock that counts seconds.
     #[must_use]
     pub const fn time(self) -> Option<Nanos> {
