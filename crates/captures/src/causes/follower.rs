@@ -280,10 +280,24 @@ impl<'a> Follower<'a> {
             return;
         };
         self.counts.taken(&taken);
+        let record = self.record;
         if self.kinds.changes {
+            // Entries go by their frames; but of what a call discards, nothing is left.
+            let vm = self.vms.get_mut(&event.task.pid);
+            if let (Taker::Discard, Some(vm)) = (taken.taker, vm.filter(|vm| !vm.slots.is_empty()))
+            {
+                let (start, end) = (start.max(taken.own.0), end.min(taken.own.1));
+                let own = Taken {
+                    start,
+                    end,
+                    ..taken
+                };
+                if start < end {
+                    vm.take(record, &own);
+                }
+            }
             return;
         }
-        let record = self.record;
         let own = self.vms.get_mut(&event.task.pid);
         if let Some(vm) = own {
             match vm.slots.is_empty() {
@@ -341,12 +355,7 @@ impl<'a> Follower<'a> {
             let down = zap(vm, gfn.0, level, call, taken.as_ref());
             vm.pages.take_down(record, &down);
         } else if level > 1 && new_spte & HUGE == 0 {
-            let down = zap(vm, gfn.0, level, call, None);
-            let taker = match down.taker {
-                Taker::Other(Origin::Unknown) => Taker::Other(Origin::PageSize),
-                taker => taker,
-            };
-            vm.pages.take_down(record, &TakeDown { taker, ..down });
+            vm.pages.replace(record, gfn.0);
         } else if old_spte & WRITABLE != 0 && new_spte & WRITABLE == 0 {
             let origin = match call {
                 Some(Call::Ioctl(_)) => Origin::DirtyLog,

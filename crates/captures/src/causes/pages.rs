@@ -235,7 +235,6 @@ pub(super) struct Pages {
     discards: Ranges,
     /// Last record of each kind that is about all pages.
     logged: u64,
-    dropped: u64,
     unjoined: u64,
     /// As `unjoined`, of frames that no slot has.
     outside: u64,
@@ -261,8 +260,13 @@ impl Pages {
     }
 
     /// KVM dropped all entries.
-    pub(super) const fn drop_all(&mut self, record: u64) {
-        self.dropped = record;
+    pub(super) fn drop_all(&mut self, record: u64) {
+        let down = TakeDown {
+            frames: 0..u64::MAX,
+            own: 0..0,
+            taker: Taker::Other(Origin::Memslots),
+        };
+        self.take_down(record, &down);
     }
 
     /// Something was taken away, and it is not known from where.
@@ -321,7 +325,6 @@ impl Pages {
     fn gone(&self, record: u64, gfn: u64, taker: Taker, entry: Entry) -> Entry {
         let since = entry.record();
         let origin = match (taker, entry.state()) {
-            _ if self.dropped > since => Origin::Memslots,
             _ if self.unjoined(gfn) > since => Origin::Unknown,
             (Taker::Discard, _) => Origin::Beside,
             (
@@ -506,12 +509,11 @@ impl Pages {
                 Cause::PageSize
             }
             State::Gone(origin) => origin.cause(),
+            _ if unjoined > since => Cause::Unexplained,
             State::Protected(origin) if mapping.writable && level >= mapping.level => {
                 origin.cause()
             }
             State::Protected(_) => Cause::Unexplained,
-            State::Live { .. } if self.dropped > since => Cause::Memslots,
-            State::Live { .. } if unjoined > since => Cause::Unexplained,
             State::Live { .. } if level > mapping.level && logged => Cause::DirtyLog,
             State::Live { .. } if level != mapping.level => Cause::PageSize,
             State::Live { .. } if !mapping.writable => Cause::Unexplained,
@@ -579,6 +581,11 @@ impl Pages {
         found
     }
 
+    /// A table took a huge entry's place.
+    pub(super) fn replace(&mut self, record: u64, gfn: u64) {
+        self.break_block(record, gfn / ENTRIES);
+    }
+
     /// A page was mapped in a huge entry's place: the other pages of that will fault too.
     fn break_block(&mut self, record: u64, block: u64) {
         let first = block * ENTRIES;
@@ -587,9 +594,8 @@ impl Pages {
             return;
         };
         let origin = match entry.state() {
-            State::Protected(origin) => origin,
-            _ if self.dropped > entry.record() => Origin::Memslots,
             _ if self.unjoined(first) > entry.record() => Origin::Unknown,
+            State::Protected(origin) => origin,
             _ if self.logged > entry.record() => Origin::DirtyLog,
             _ => Origin::PageSize,
         };

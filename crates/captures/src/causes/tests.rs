@@ -97,11 +97,26 @@ impl Trace {
 
     /// A call that takes other pages than it is about.
     fn call(&mut self, call: Payload, taken: &[(u64, u64)]) {
+        self.zapping_call(call, taken, &[]);
+    }
+
+    /// [`Self::call`], with entries that KVM's TDP MMU zaps for it.
+    fn zapping_call(&mut self, call: Payload, taken: &[(u64, u64)], zapped: &[Payload]) {
         self.vmm(call);
         for (first, pages) in taken {
             self.vmm(Self::unmap(*first, *pages));
         }
+        zapped.iter().for_each(|zapped| self.vmm(zapped.clone()));
         self.vmm(Payload::MemoryCallExit);
+    }
+
+    fn changed(gfn: u64, level: u32, old_spte: u64, new_spte: u64) -> Payload {
+        Payload::SpteChanged(SpteChanged {
+            gfn: Gfn(gfn),
+            level,
+            old_spte,
+            new_spte,
+        })
     }
 
     fn lose(&mut self) {
@@ -410,14 +425,7 @@ fn entries_made_ahead_are_no_faults_and_a_stop_is_from_exit_to_entry() {
 /// With a TDP MMU, each entry's end is told by its frame.
 #[test]
 fn zapped_entries_need_no_slots() {
-    let changed = |gfn, level, old_spte, new_spte| {
-        Payload::SpteChanged(SpteChanged {
-            gfn: Gfn(gfn),
-            level,
-            old_spte,
-            new_spte,
-        })
-    };
+    let changed = Trace::changed;
     let mut trace = written();
     trace.fault(1024, 2, WRITABLE | HUGE);
     trace.vmm(Trace::madvise(5, 1, 4));

@@ -96,12 +96,15 @@ struct Host {
     trace: Trace,
     truth: Vec<(u64, Cause)>,
     is_recorded: bool,
+    /// KVM's TDP MMU tells each change of an entry.
+    has_tdp: bool,
+    zapped: Vec<Payload>,
     /// Records were lost before.
     has_lost: bool,
 }
 
 impl Host {
-    fn new() -> Self {
+    fn new(has_tdp: bool) -> Self {
         let page = Page {
             entry: Entry::None(Cause::FirstTouch),
             is_huge: false,
@@ -113,12 +116,36 @@ impl Host {
         // A request that nothing answers: the capture has them.
         trace.request(PAGES + 1, 1);
         trace.set(PAGES + 1, 1, WRITABLE);
+        if has_tdp {
+            trace.vcpu(Trace::changed(PAGES + 2, 1, 0, WRITABLE));
+        }
         Self {
             pages: vec![page; usize::try_from(PAGES).unwrap()],
             trace,
             truth: vec![(PAGES + 1, Cause::FirstTouch)],
             is_recorded: true,
+            has_tdp,
+            zapped: Vec::new(),
             has_lost: false,
+        }
+    }
+
+    /// Entries that went since the last time.
+    fn zapped(&mut self) -> Vec<Payload> {
+        let zapped = std::mem::take(&mut self.zapped);
+        if self.has_tdp { zapped } else { Vec::new() }
+    }
+
+    fn call(&mut self, call: Payload, taken: &[(u64, u64)]) {
+        let zapped = self.zapped();
+        self.trace.zapping_call(call, taken, &zapped);
+    }
+
+    /// Takes pages away in a thread that is in no call.
+    fn unmap(&mut self, comm: &str, tid: u32, first: u64, pages: u64) {
+        self.trace.on(comm, tid, tid, Trace::unmap(first, pages));
+        for zapped in self.zapped() {
+            self.trace.on(comm, tid, tid, zapped);
         }
     }
 
@@ -157,6 +184,11 @@ impl Host {
                 if other != page && state.is_huge {
                     state.entry = Entry::None(cause);
                 }
+            }
+            if self.has_tdp {
+                let first = page - page % BLOCK;
+                let table = Trace::changed(first, 2, READ_ONLY | HUGE, 0x807);
+                self.trace.vcpu(table);
             }
         }
         for other in Self::block(page) {
@@ -198,6 +230,12 @@ impl Host {
     fn take(&mut self, range: Range<u64>, cause: impl Fn(u64, bool) -> Cause) {
         for page in range.start..range.end.min(PAGES) {
             if !matches!(self.page(page).entry, Entry::None(_)) {
+                let (gfn, level, huge) = match self.page(page).is_huge {
+                    true => (page - page % BLOCK, 2, HUGE),
+                    false => (page, 1, 0),
+                };
+                self.zapped
+                    .push(Trace::changed(gfn, level, READ_ONLY | huge, 0));
                 let whole = match self.page(page).is_huge {
                     true => Self::block(page),
                     false => page..page + 1,
@@ -236,7 +274,24 @@ impl Host {
                 state.is_lost &= !is_recorded;
             }
         }
-        self.trace.call(Trace::madvise(first, pages, 4), &taken);
+        self.call(Trace::madvise(first, pages, 4), &taken);
+    }
+
+    fn protect(&mut self, page: u64) {
+        let is_told = self.has_tdp && self.is_recorded;
+        let state = self.page(page);
+        if state.entry != Entry::Writable {
+            return;
+        }
+        state.entry = Entry::ReadOnly(Cause::DirtyLog);
+        if is_told {
+            (state.is_seen, state.is_lost) = (true, false);
+        }
+        let (level, huge) = if state.is_huge { (2, HUGE) } else { (1, 0) };
+        if self.has_tdp && (level == 1 || page % BLOCK == 0) {
+            let changed = Trace::changed(page, level, WRITABLE | huge, READ_ONLY | huge);
+            self.trace.vmm(changed);
+        }
     }
 
     fn run(&mut self, op: &Op) {
@@ -247,25 +302,24 @@ impl Host {
             Op::Fork => {
                 self.take(0..PAGES, |_, _| Cause::CopyOnWrite);
                 let fork = Payload::MemoryCall(MemoryCall::Clone);
-                self.trace.call(fork, &[(0, PAGES)]);
+                self.call(fork, &[(0, PAGES)]);
             }
             Op::Log => {
-                for page in &mut self.pages {
-                    if page.entry == Entry::Writable {
-                        page.entry = Entry::ReadOnly(Cause::DirtyLog);
-                    }
+                let (fd, cmd, arg) = (3, ioctl::GET_DIRTY_LOG, 0);
+                self.trace.vmm(Payload::IoctlEnter { fd, cmd, arg });
+                for page in 0..PAGES {
+                    self.protect(page);
                 }
-                self.trace.ioctl(ioctl::GET_DIRTY_LOG);
+                self.trace.vmm(Payload::IoctlExit { ret: 0 });
             }
             Op::Compact { first, pages } => {
                 self.take(*first..first + pages, |_, _| Cause::HostMemory);
-                self.trace
-                    .on("kcompactd0", 40, 40, Trace::unmap(*first, *pages));
+                self.unmap("kcompactd0", 40, *first, *pages);
             }
             Op::Protect { first, pages } => {
                 self.take(*first..first + pages, |_, _| Cause::Protected);
                 let protect = Payload::MemoryCall(MemoryCall::Mprotect);
-                self.trace.call(protect, &[(*first, *pages)]);
+                self.call(protect, &[(*first, *pages)]);
             }
             Op::Take { first, pages } => {
                 // Of a huge entry, it is known that it is not one any more.
@@ -273,10 +327,11 @@ impl Host {
                     true => Cause::PageSize,
                     false => Cause::Unexplained,
                 });
-                self.trace.vmm(Trace::unmap(*first, *pages));
+                self.unmap("vmm", 10, *first, *pages);
             }
             Op::DropAll => {
                 self.take(0..PAGES, |_, _| Cause::Memslots);
+                self.zapped.clear();
                 self.trace.vmm(Payload::ZapAllFast);
             }
             Op::Lose(ops) => self.lose(ops),
@@ -299,8 +354,11 @@ impl Host {
 
 proptest! {
     #[test]
-    fn every_fault_has_the_cause_that_the_memory_knows(ops in prop::collection::vec(op(), 0..60)) {
-        let mut host = Host::new();
+    fn every_fault_has_the_cause_that_the_memory_knows(
+        ops in prop::collection::vec(op(), 0..60),
+        has_tdp: bool,
+    ) {
+        let mut host = Host::new(has_tdp);
         ops.iter().for_each(|op| host.run(op));
         let (found, causes) = follow(&host.trace.items, &[slot()]);
         prop_assert_eq!(&found, &host.truth);
