@@ -288,7 +288,7 @@ impl Host {
             (state.is_seen, state.is_lost) = (true, false);
         }
         let (level, huge) = if state.is_huge { (2, HUGE) } else { (1, 0) };
-        if self.has_tdp && (level == 1 || page % BLOCK == 0) {
+        if self.has_tdp && (level == 1 || page.is_multiple_of(BLOCK)) {
             let changed = Trace::changed(page, level, WRITABLE | huge, READ_ONLY | huge);
             self.trace.vmm(changed);
         }
