@@ -214,7 +214,8 @@ impl Default for Allowance {
 
 impl Allowance {
     const fn take(&mut self) -> bool {
-        self.0.take(512 * in_tree::<u64, Entry>()).is_some()
+        const EACH: usize = in_tree::<u64, Entry>() + in_tree::<u64, GoneBlock>();
+        self.0.take(512 * EACH).is_some()
     }
 }
 
