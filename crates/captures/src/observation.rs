@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::format::CaptureError;
 use crate::paste::LeftOut;
 use crate::perf_data;
+use crate::position::excerpt;
 pub use recorded::Recorded;
 pub use summed::{Others, Summed, Thread};
 
@@ -97,7 +98,7 @@ impl Observation {
             return Err(CaptureError::Samples(samples));
         }
         let unknown = unknown.iter().take(MOST_REASONS);
-        let unknown = unknown.map(|(event, count)| format!("{event}: {count}"));
+        let unknown = unknown.map(|(event, count)| format!("{}: {count}", excerpt(event)));
         let reasons: Vec<_> = unknown.chain(first_unreadable.clone()).collect();
         Err(CaptureError::Nothing {
             format: self.capture.format.into_owned(),

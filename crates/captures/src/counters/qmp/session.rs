@@ -3,6 +3,8 @@
 //! Between messages may be what a shell, a page or QEMU's documentation has around them: a command line above a reply,
 //! the prompt of qmp-shell, `-> ` and `<- `.
 
+use std::borrow::Cow;
+
 use serde::de::{DeserializeSeed, IgnoredAny};
 use serde_json::value::RawValue;
 
@@ -43,32 +45,44 @@ pub(crate) fn replies(
     let mut line = 1 + lines_between(bytes, rest);
     while !rest.is_empty() {
         let place = Position::Line(line);
-        let end = rest
-            .iter()
-            .position(|&byte| byte == b'\n')
-            .unwrap_or(rest.len());
-        let text = String::from_utf8_lossy(&rest[..end]);
-        let message = unmarked(&text);
-        let read = if message.starts_with('{') {
-            let marked = text.len() - message.len();
-            let read = message_at(place, &rest[marked..], &mut each);
-            match read {
+        let message = behind_mark(rest);
+        let read = if message.starts_with(b"{") {
+            let marked = rest.len() - message.len();
+            match message_at(place, message, &mut each) {
                 // QEMU takes single quotes, which JSON has not; replies have none.
-                Err(Stop::Error(_)) if message.contains("'execute'") => end,
+                Err(Stop::Error(_)) if first_line(rest).contains("'execute'") => line_end(rest),
                 read => marked + read?,
             }
         } else {
+            let text = first_line(rest);
             let is_prompt = PROMPTS.iter().any(|prompt| text.starts_with(prompt));
             if !is_prompt && !text.trim().is_empty() {
                 each(place, Said::Other(text.trim()))?;
             }
-            end
+            line_end(rest)
         };
         let next = rest.get(read..).unwrap_or_default().trim_ascii_start();
         line += lines_between(rest, next);
         rest = next;
     }
     Ok(())
+}
+
+/// A text without a mark before its first message. A line may hold all messages of a session, so no more is looked at.
+fn behind_mark(text: &[u8]) -> &[u8] {
+    let mut marked = MARKS
+        .iter()
+        .filter_map(|mark| text.strip_prefix(mark.as_bytes()));
+    marked.next().map_or(text, <[u8]>::trim_ascii_start)
+}
+
+fn line_end(text: &[u8]) -> usize {
+    let end = text.iter().position(|&byte| byte == b'\n');
+    end.unwrap_or(text.len())
+}
+
+fn first_line(text: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&text[..line_end(text)])
 }
 
 /// Hands a message over; its length.

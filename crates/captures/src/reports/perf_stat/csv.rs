@@ -7,6 +7,9 @@ use crate::position::{Position, ReadError};
 /// Separators that are recognised.
 const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
 
+/// Fields that are looked at: a row has a dozen at most, of time, CPU, count, event and metric.
+const MOST_FIELDS: usize = 16;
+
 /// A form of CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Csv {
@@ -41,7 +44,8 @@ impl Csv {
         place: Position,
         line: &'a str,
     ) -> Result<Option<Row<'a>>, ReadError> {
-        let mut fields: Vec<_> = line.split(self.separator).map(str::trim).collect();
+        let fields = line.split(self.separator).map(str::trim);
+        let mut fields: Vec<_> = fields.take(MOST_FIELDS).collect();
         let mut from = None;
         if self.of_intervals && fields.first().is_some_and(|time| is_time(time)) {
             from = seconds(fields.remove(0));
