@@ -61,9 +61,9 @@ pub struct Undecided<'r> {
 /// Rules on a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct OnCapture<'r> {
-    /// Those that fire.
+    /// Rules that fire.
     pub advice: Vec<Advice<'r>>,
-    /// Those that the capture cannot decide.
+    /// Rules that the capture cannot decide.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub undecided: Vec<Undecided<'r>>,
 }
@@ -71,7 +71,7 @@ pub struct OnCapture<'r> {
 /// Rules on a host of which nothing was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct OnHost<'r> {
-    /// Those of which it meets every requirement.
+    /// Rules of which it meets every requirement.
     pub advice: Vec<Advice<'r>>,
     /// Others of which it breaks no requirement, by the command that says how to record what decides them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

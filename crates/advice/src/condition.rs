@@ -364,7 +364,7 @@ mod tests {
     ];
 
     proptest::proptest! {
-        /// What was recorded in part decides a condition as what was recorded in full, or does not decide it.
+        /// A capture in part decides a condition as the whole one does, or does not decide it.
         #[test]
         fn a_condition_is_judged_as_the_truth_or_not_at_all(
             counts in proptest::collection::vec(0_u64..4, 6),

@@ -123,9 +123,9 @@ fn read(file: &'static str, text: &str) -> Result<Rule, RuleError> {
 
 /// Conditions of a rule of which none fails.
 struct Tried<'r> {
-    /// Of those that hold.
+    /// Figures of the conditions that hold.
     found: Vec<Figure>,
-    /// Of those that nothing was recorded for.
+    /// Selectors of the conditions that nothing was recorded for.
     unknown: Vec<&'r Selector>,
 }
 

@@ -160,7 +160,7 @@ fn silence_on_what_was_not_recorded_is_no_advice() {
     assert!(whole.undecided.iter().all(|one| one.found.is_empty()));
 }
 
-/// What a rule says to record decides each of its conditions.
+/// Each condition of a rule is decided by its recording.
 #[test]
 fn one_printed_recipe_decides_every_condition_of_a_rule() {
     for rule in Rules::embedded().unwrap().iter() {

@@ -1,7 +1,7 @@
 //! The cause of each fault of a guest in a capture: what last happened to the page.
 //!
 //! A capture is read twice. The first reading finds which events it has, where records were lost, and where guest memory is in
-//! the VMM; the second follows each page ([`pages`]). Memory grows with the pages, not with the records.
+//! the VMM; the second follows each page (`pages`). Memory grows with the pages, not with the records.
 //!
 //! - A fault is an entry that KVM makes on request (`kvm_mmu_spte_requested`, or else `kvm_page_fault`, then
 //!   `kvm_mmu_set_spte`), or one that it makes writable again (`fast_page_fault`). Where neither request is recorded, each entry

@@ -139,7 +139,7 @@ pub struct Pair {
 pub struct Comparison {
     /// The files.
     pub files: [String; 2],
-    /// What is compared, what took most time first.
+    /// Pairs that are compared, what took most time first.
     pub pairs: Vec<Pair>,
     /// Parties of each that worked and are not compared.
     pub left_out: [Vec<String>; 2],

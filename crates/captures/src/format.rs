@@ -170,7 +170,7 @@ enum Layout {
     Binary,
     /// Text that begins with a line by which it is known.
     Table,
-    /// The same, below a line that may say what it is of.
+    /// A table below a line that may say what it is of.
     Report,
     /// Lines of which each is known by itself.
     Trace,

@@ -111,7 +111,7 @@ fn decoded(line: &str) -> Cow<'_, str> {
 }
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-/// Of pages; the ampersand is decoded last. A no-break space is a space.
+/// Entities of pages; the ampersand is decoded last. A no-break space is a space.
 const ENTITIES: [(&str, &str); 6] = [
     ("\u{a0}", " "),
     ("&nbsp;", " "),

@@ -240,7 +240,7 @@ impl Recorder {
         sources.map(|source| self.recording(source)).collect()
     }
 
-    /// What a capture of this source has; nothing of a source that does not exist.
+    /// Events that a capture of this source has; none of a source that does not exist.
     #[must_use]
     pub fn records(source: &str) -> Recorded {
         let source = SOURCES.iter().find(|candidate| candidate.name == source);

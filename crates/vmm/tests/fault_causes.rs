@@ -329,7 +329,7 @@ fn expand(ranges: &[(u64, u64)]) -> Vec<u64> {
         .collect()
 }
 
-/// What a capture says, against the truth: faults that are right, and all, with those that are not there.
+/// A capture's causes against the truth: faults that are right, and all, with those that are not there.
 fn check(title: &str, lab: &Lab, found: &[Fault], report: &Causes) -> (u64, u64) {
     let memory = lab.first..lab.first + PAGES;
     let mut found: Vec<_> = found
@@ -636,7 +636,8 @@ fn lost_records_make_no_cause_wrong() {
     let mut take = |fault: Fault| {
         let is_own = fault.process == Some(std::process::id()) && memory.contains(&fault.gfn.0);
         let mut phases = lab.truth.iter().enumerate();
-        let phase = phases.find(|(_, phase)| (phase.begin..=phase.end).contains(&fault.time.get()));
+        let phase = phases
+            .find(|(_, phase)| (phase.begin..=phase.end).contains(&fault.time.unwrap().get()));
         let Some((index, phase)) = phase.filter(|_| is_own) else {
             return;
         };

@@ -39,7 +39,7 @@ pub(super) enum Kind {
     Leave { reason: ExitReason, exit: u64 },
     /// It entered its guest, after an exit that its CPU did not record since it took it.
     Enter,
-    /// What has not ended will not: another exit followed.
+    /// An exit that has not ended will not: another exit followed.
     Forget,
     /// Its CPU lost records, until this time, and among them maybe the end of what the vcpu has left open. A CPU says so with
     /// its next record, which may be rounds later.

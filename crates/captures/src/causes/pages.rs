@@ -78,7 +78,7 @@ pub(super) enum Taker {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TakeDown {
     pub(super) frames: Range<u64>,
-    /// Those that the call was about.
+    /// Addresses that the call was about.
     pub(super) own: Range<u64>,
     pub(super) taker: Taker,
 }
@@ -232,12 +232,12 @@ pub(super) struct Pages {
     gone_blocks: BTreeMap<u64, GoneBlock>,
     discarded_blocks: BTreeMap<u64, Entry>,
     allowance: Allowance,
-    /// What was discarded, also of pages that were not seen before.
+    /// Discarded frames, also of pages that were not seen before.
     discards: Ranges,
     /// Last record of each kind that is about all pages.
     logged: u64,
     unjoined: u64,
-    /// As `unjoined`, of frames that no slot has.
+    /// Last record that took frames which no slot has.
     outside: u64,
     lost: u64,
     slots: Vec<Range<u64>>,

@@ -130,7 +130,7 @@ pub struct Causes {
     pub ahead: u64,
     /// `kvm_page_fault`s that made no entry: MMIO, emulation, or another vCPU was first.
     pub without_entry: u64,
-    /// How addresses were joined with frames; the worst of all VMs.
+    /// Way in which addresses were joined with frames; the worst of all VMs.
     pub memory: Memory,
     /// By cause, the most frequent first.
     pub causes: Vec<CauseRow>,
@@ -145,7 +145,7 @@ pub struct Causes {
     pub discards: Vec<Before>,
     /// Take-downs by discards that were wider than what their call was about.
     pub wide_discards: u64,
-    /// What the capture lacks, and how that was taken.
+    /// Notes on what the capture lacks, and how that was taken.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

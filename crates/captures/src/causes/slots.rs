@@ -10,7 +10,7 @@ use serde::Serialize;
 const PAGE_SHIFT: u32 = 12;
 /// Votes that are needed.
 const FEWEST_VOTES: u64 = 8;
-/// Of a hundred votes, those that must agree.
+/// Votes of a hundred that must agree.
 const MAJORITY: u64 = 90;
 /// Re-faults and unmaps of which all pairs are tried.
 const SAMPLE: usize = 256;
@@ -78,7 +78,7 @@ struct Part {
     named: BTreeMap<u64, u64>,
 }
 
-/// What a capture says of a VM's slots.
+/// Evidence of a VM's slots in a capture.
 #[derive(Debug, Default)]
 pub(super) struct Votes {
     parts: [Part; 2],

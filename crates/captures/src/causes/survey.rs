@@ -44,7 +44,7 @@ pub(super) struct Survey {
     begun: BTreeMap<Process, ()>,
     /// Address that a thread took one page from, with its last event.
     taken: BTreeMap<Option<u32>, u64>,
-    /// What was taken by threads that are no VM's.
+    /// Ranges that threads took which are no VM's.
     others: Vec<u64>,
 }
 

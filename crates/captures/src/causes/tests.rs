@@ -377,7 +377,7 @@ fn lost_records_make_what_was_seen_before_unknown() {
     assert_eq!(told(&trace)[2..], expected);
 }
 
-/// What another CPU recorded while one lost records is as uncertain.
+/// A record of another CPU while one lost records is as uncertain.
 #[test]
 fn a_gap_begins_with_the_last_record_of_its_cpu() {
     let mut trace = written();

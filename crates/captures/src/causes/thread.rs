@@ -150,7 +150,7 @@ impl Call {
 pub(super) struct Taken {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Those that the call was about; empty where start is end.
+    /// Addresses that the call was about; empty where start is end.
     pub(super) own: (u64, u64),
     pub(super) taker: Taker,
 }

@@ -28,7 +28,7 @@ struct Source {
 
 /// Names of a tracepoint's items.
 enum Names {
-    /// All that its group has.
+    /// Every name of its group.
     All,
     /// Some of its group's.
     These(&'static [&'static str]),
@@ -126,7 +126,7 @@ impl Recorded {
         }
     }
 
-    /// All that happened of these kinds was recorded.
+    /// Kinds of which each event was recorded.
     pub fn groups(groups: impl IntoIterator<Item = Group>) -> Self {
         Self {
             tracepoints: BTreeSet::new(),

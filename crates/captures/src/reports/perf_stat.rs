@@ -248,7 +248,7 @@ fn name(event: &str) -> &str {
         .unwrap_or(event)
 }
 
-/// What perf prints beside counts: comments, metrics, times of the process, the ends of rows that were wrapped, advice.
+/// Lines that perf prints beside counts: comments, metrics, times of the process, the ends of rows that were wrapped, advice.
 fn is_beside(line: &str) -> bool {
     let is_time = line.ends_with("seconds user") || line.ends_with("seconds sys");
     line.starts_with(['#', '(']) || is_time

@@ -22,7 +22,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Of function_graph: `1)`, `1)  vmm-4711  |`, a time of the clock and a bar before it.
+    /// Columns of function_graph: `1)`, `1)  vmm-4711  |`, a time of the clock and a bar before it.
     pub(super) fn of_graph(text: &'a str) -> Self {
         let Some((before, rest)) = text.split_once(')') else {
             return Self::default();

@@ -40,7 +40,7 @@ enum Op {
         pages: u64,
     },
     DropAll,
-    /// What is done meanwhile is not recorded.
+    /// Work that is done meanwhile is not recorded.
     Lose(Vec<Op>),
 }
 
@@ -207,7 +207,7 @@ impl Host {
         self.trace.fault(page, 1, spte);
     }
 
-    /// Of a huge page that nothing was ever mapped of.
+    /// A huge page that nothing was ever mapped of.
     fn touch_huge(&mut self, block: u64) {
         let pages = block * BLOCK..block * BLOCK + BLOCK;
         let first = |page| {

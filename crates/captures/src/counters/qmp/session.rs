@@ -16,7 +16,7 @@ const MARKS: [&str; 2] = ["-> ", "<- "];
 /// Prompts of qmp-shell and of QEMU's human monitor.
 const PROMPTS: [&str; 2] = ["(QEMU)", "(qemu)"];
 
-/// What a session has.
+/// Part of a session.
 pub(crate) enum Said<'a> {
     /// An element of a reply that is a list.
     Element(&'a RawValue),

@@ -12,7 +12,7 @@
 //! ]: 12
 //! ```
 //!
-//! Of a map that is printed each interval the last print is kept; earlier ones are counted. What a script prints itself looks like any
+//! The last print of a map that is printed each interval is kept; earlier ones are counted. What a script prints itself looks like any
 //! text: it is passed over and counted.
 //!
 //! Source: `TextOutput` of `src/output.cpp` and, since 0.24, of `src/output/text.cpp`; bpftrace 0.9 to 0.26.
@@ -409,7 +409,7 @@ fn opens(line: &str) -> bool {
     name(line).is_some_and(|(_, rest)| rest.starts_with('[') && !rest.contains("]:"))
 }
 
-/// What a terminal shows of Ctrl-C is no part of a line.
+/// Ctrl-C, as a terminal shows it, is no part of a line.
 fn typed(line: &str) -> &str {
     line.strip_prefix("^C").map_or(line, str::trim_start)
 }

@@ -21,7 +21,7 @@ pub(super) struct Figure {
     /// Path in a reply of QMP: `ram.normal`.
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// Of QMP.
+    /// Members of QMP.
     pub(super) unit: Unit,
 }
 

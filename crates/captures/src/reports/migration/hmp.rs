@@ -186,7 +186,7 @@ struct List {
 struct Reader {
     migrations: Migrations,
     list: Option<List>,
-    /// What the names of a line without a label are of, and their unit.
+    /// Section of the names of a line without a label, and their unit.
     section: Option<(&'static str, Unit)>,
     /// A party has begun.
     is_open: bool,
