@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use pagetoll_ftrace::tracepoint::Tally;
 use serde::Serialize;
 
 use crate::lines::first_lines;
@@ -54,6 +55,21 @@ impl LeftOut {
                 line: number,
                 text: excerpt(line.trim()),
             });
+        }
+    }
+
+    /// Lines of a trace that are no event.
+    pub(crate) fn of_trace(tally: &Tally) -> Self {
+        let first = tally
+            .first_other
+            .as_ref()
+            .map(|(number, text)| NumberedLine {
+                line: usize::try_from(*number).unwrap_or(usize::MAX),
+                text: excerpt(text),
+            });
+        Self {
+            lines: tally.other_lines,
+            first,
         }
     }
 

@@ -53,6 +53,8 @@ pub struct FunctionGraph {
     pub without_entry: u64,
     /// Outermost calls without an end: the trace ends in them, or events were lost.
     pub without_end: u64,
+    /// Functions that ended inside of calls in which the trace ends.
+    pub inside: BTreeMap<Name, FunctionCosts>,
     /// Records that the trace says were lost or overwritten.
     pub lost: u64,
     /// The line, from 1, from which on the trace takes more memory than its size allows: the rest is left out.
@@ -254,8 +256,14 @@ impl Reader {
     }
 
     fn end(mut self) -> Result<FunctionGraph, FtraceError> {
-        let open = self.stacks.values().filter(|stack| !stack.open.is_empty());
-        self.graph.without_end += u64::try_from(open.count()).unwrap_or(u64::MAX);
+        let stacks = std::mem::take(&mut self.stacks).into_values();
+        for stack in stacks.filter(|stack| !stack.open.is_empty()) {
+            self.graph.without_end += 1;
+            for (name, costs) in stack.functions {
+                let sum = self.graph.inside.entry(name).or_default();
+                sum.add(costs);
+            }
+        }
         if self.lines == 0 {
             return Err(FtraceError {
                 line: 1,

@@ -62,14 +62,18 @@ pub(crate) fn observe(source: &mut Source<'_>) -> Result<Observation, CaptureErr
         |number, line| threads.take(parser.line(u64::try_from(number).unwrap_or(u64::MAX), line)),
     )?;
     parser.end();
-    let calls = roots.0.into_iter().map(|(name, root)| party(&name, root));
+    let calls = roots.0.into_iter().map(|(name, root)| party(&name, &root));
+    let inside = (!graph.inside.is_empty()).then(|| {
+        let items = items(&graph.inside);
+        Party::new("(inside calls without an end)".to_owned(), None, items)
+    });
     let Observation {
         capture,
         parties: events,
     } = threads.observed(source.capture(), parser.tally());
     let observation = Observation {
         capture: with_graph(capture, &graph),
-        parties: calls.chain(events).collect(),
+        parties: calls.chain(inside).chain(events).collect(),
     };
     observation.of_events()
 }
@@ -98,22 +102,25 @@ fn with_graph(mut capture: Capture, graph: &FunctionGraph) -> Capture {
     }
 }
 
-fn party(name: &str, root: Root) -> Party {
-    let mut items = Vec::with_capacity(root.functions.len());
-    for (name, costs) in root.functions {
-        items.push(Item {
-            nanos: Some(costs.own.0),
-            ..Item::counted(Group::Functions, &*name, costs.calls)
-        });
-    }
+/// Functions by their own time.
+fn items(functions: &BTreeMap<Name, FunctionCosts>) -> Vec<Item> {
+    let items = functions.iter().map(|(name, costs)| Item {
+        nanos: Some(costs.own.0),
+        ..Item::counted(Group::Functions, &**name, costs.calls)
+    });
+    let mut items: Vec<_> = items.collect();
     items.sort_by_key(|item| std::cmp::Reverse(item.nanos));
+    items
+}
+
+fn party(name: &str, root: &Root) -> Party {
     let unit = Unit {
         name: "call",
         count: root.calls,
     };
     Party {
         nanos_per_unit: Some(per(root.nanos, unit.count)),
-        ..Party::new(name.to_owned(), Some(unit), items)
+        ..Party::new(name.to_owned(), Some(unit), items(&root.functions))
     }
 }
 

@@ -14,6 +14,7 @@ use pagetoll_ftrace::tracepoint::{Event, Item as Traced, Name, Tally};
 
 use crate::format::{CaptureError, Content, Source};
 use crate::observation::{Capture, Observation, Party, Recorded, Thread as Named};
+use crate::paste::LeftOut;
 use crate::perf_data::Reader;
 use thread::Thread;
 
@@ -140,12 +141,15 @@ pub(crate) fn with_tally(capture: Capture, tally: &Tally) -> Capture {
     more("(events that lack a field)", tally.unreadable);
     more("(gaps of unknown length)", tally.gaps);
     let truncated = tally.truncated.as_ref();
+    let mut left_out = LeftOut::of_trace(tally);
+    left_out.extend(capture.left_out);
     Capture {
         kernel: tally.machine.kernel.clone(),
         arch: tally.machine.arch.clone(),
         lost: tally.lost,
         truncated: truncated.map(|end| format!("byte {}: ends inside {}", end.offset, end.inside)),
         unknown,
+        left_out,
         first_unreadable: tally.first_unreadable.clone(),
         ..capture
     }

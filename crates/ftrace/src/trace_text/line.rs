@@ -58,11 +58,23 @@ impl<'a> Line<'a> {
                 .or_else(|| machine(comment))
                 .unwrap_or(Self::Nothing);
         }
+        if is_frame(line) {
+            return Self::Nothing;
+        }
         dropped(line)
             .or_else(|| stamped(line))
             .or_else(|| unstamped(line))
             .unwrap_or(Self::Other)
     }
+}
+
+/// A frame of a call chain of perf: `ffffffff81234567 kvm_mmu_page_fault+0x12 ([kernel.kallsyms])`.
+fn is_frame(line: &str) -> bool {
+    let address = line.split(' ').next().unwrap_or_default();
+    address.len() >= 4
+        && address.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && line.ends_with(')')
+        && line.contains(" (")
 }
 
 /// ` os release : 6.18.44`, ` arch : x86_64`, ` event : name = kvm:kvm_exit, , id = { 84, 85 }, ..`
@@ -412,7 +424,10 @@ mod tests {
                 " a 3 [001] 1.000000: PERF_RECORD_FORK(1:2):(1:1)",
                 Line::Other,
             ),
-            ("\tffffffff81000000 f+0x1 ([kernel.kallsyms])", Line::Other),
+            (
+                "\tffffffff81000000 f+0x1 ([kernel.kallsyms])",
+                Line::Nothing,
+            ),
             ("cpus=2", Line::Other),
         ] {
             assert_eq!(Line::read(line), expected, "{line}");

@@ -68,7 +68,9 @@ impl<S: BufRead> Reader<S> {
                     self.parser.line(number, &String::from_utf8_lossy(line))
                 }
                 Some(lines::Line::TooLong) => {
-                    self.parser.tally.other_lines += 1;
+                    self.parser
+                        .tally
+                        .count_other(number, "(a line that is too long)");
                     None
                 }
                 Some(lines::Line::Cut(line)) => {
@@ -161,7 +163,8 @@ impl Parser {
         let Some(held) = self.held.take() else {
             return;
         };
-        self.tally.other_lines += held.joined + u64::from(held.lacks.is_none());
+        let others = held.joined + u64::from(held.lacks.is_none());
+        (0..others).for_each(|_| self.tally.count_other(held.number, &held.text));
         if let Some(lacks) = held.lacks {
             self.tally.count_unreadable(|| lacks);
         }
@@ -212,7 +215,7 @@ impl Parser {
             }
             Line::Nothing => None,
             Line::Other => {
-                self.tally.other_lines += 1;
+                self.tally.count_other(number, line);
                 None
             }
         }
@@ -242,7 +245,7 @@ impl Parser {
             }
             // Prose that mentions an event.
             Err(_) if is_prose(line, printed) => {
-                self.tally.other_lines += 1;
+                self.tally.count_other(number, line);
                 None
             }
             Err(missing) => {

@@ -37,6 +37,8 @@ pub struct Tally {
     pub out_of_order: u64,
     /// Lines of a text that are no event, such as call chains. Empty lines and comments do not count.
     pub other_lines: u64,
+    /// The first of them, with its number, from 1; of a long one, the beginning.
+    pub first_other: Option<(u64, String)>,
     /// The trace ends early: the events before that are sound.
     pub truncated: Option<Truncated>,
     /// Machine that it was recorded on.
@@ -77,6 +79,14 @@ impl Tally {
     pub fn count_unreadable(&mut self, describe: impl FnOnce() -> String) {
         self.unreadable += 1;
         self.first_unreadable.get_or_insert_with(describe);
+    }
+
+    /// Counts a line that is no event.
+    pub fn count_other(&mut self, number: u64, line: &str) {
+        const CHARACTERS: usize = 80;
+        self.other_lines += 1;
+        self.first_other
+            .get_or_insert_with(|| (number, line.trim().chars().take(CHARACTERS).collect()));
     }
 
     /// Counts a gap.

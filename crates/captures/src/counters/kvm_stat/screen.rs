@@ -246,7 +246,8 @@ impl Screens {
         self.tally.keep(place, row.name.len())?;
         screen.known.insert(row.name.to_string(), figures);
         let (mut group, mut name) = event(&row.name);
-        let is_child = row.name.ends_with(')') || indent > screen.parent.1 + 1;
+        let is_child =
+            row.name.ends_with(')') || !screen.parent.0.is_empty() && indent > screen.parent.1 + 1;
         if is_child && group == Group::Counters && !row.name.starts_with(&screen.parent.0) {
             name = format!("{}: {}", screen.parent.0, row.name).into();
         }

@@ -287,3 +287,17 @@ proptest! {
         prop_assert!(missing == 0 || said || between_lines, "{missing} of {text}");
     }
 }
+
+#[test]
+fn the_first_row_of_a_screen_that_is_indented_as_a_whole_is_no_child() {
+    let screen = read(
+        "    Event  Total %Total CurAvg/s\n    exit_instruction 276 100.0 12\n      instruction_diag_44 256 92.8 11\n    Total 276 12\n",
+    );
+    let found = items(&screen);
+    let names: Vec<_> = found.iter().map(|item| item.1).collect();
+    assert_eq!(
+        names,
+        ["exit_instruction", "exit_instruction: instruction_diag_44"]
+    );
+    assert!(screen.capture.unknown.is_empty(), "{:?}", screen.capture);
+}
