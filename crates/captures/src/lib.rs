@@ -2,8 +2,10 @@
 //! them a [`Comparison`].
 //!
 //! [`FORMATS`] has a row for each format: its name, its recogniser, and the function that observes it. The readers are here
-//! ([`perf_data`], KVM's counters, reports of `perf kvm stat` and bpftrace), in `pagetoll_xentrace`, and in `pagetoll_ftrace`
-//! for the text of Linux's tracers.
+//! ([`perf_data`], KVM's counters, reports of tools), in `pagetoll_xentrace`, and in `pagetoll_ftrace` for the text of Linux's
+//! tracers. Text is read as people paste it: `paste` takes off what is around it, and `sections` finds each form in it.
+//!
+//! [`causes`] follows each page of a guest through a capture, and tells why it faulted.
 //!
 //! Everything here is pure: bytes in, plain data out; it neither records nor prints.
 
