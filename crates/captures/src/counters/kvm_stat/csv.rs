@@ -23,6 +23,13 @@ pub(super) fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> 
         match fields.next() {
             Some("") if line.text.is_empty() => {}
             Some(TIME) => names = columns(line.place, fields)?,
+            // `^C`, prose.
+            Some(first)
+                if !first.starts_with(|c: char| c.is_ascii_digit())
+                    && fields.clone().count() != names.len() =>
+            {
+                recorder.leave_out(&line);
+            }
             first => {
                 let time = first.unwrap_or_default();
                 if after_time(time).is_none() {

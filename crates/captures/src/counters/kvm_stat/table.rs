@@ -34,8 +34,12 @@ pub(super) fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> 
         if text.is_empty() {
             continue;
         }
-        if is_banner(text) {
+        let is_row = text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        let is_of_counters = || names.is_none() || text.split_whitespace().any(is_of_kvm);
+        if is_banner(text) && is_of_counters() {
             names = Some(columns(line.place, text.split_whitespace())?);
+        } else if !is_row {
+            recorder.leave_out(&line);
         } else if let Some(names) = &names {
             let numbers = after_time(text).unwrap_or(text);
             row(&line, names, numbers.split_whitespace(), recorder)?;
@@ -101,6 +105,17 @@ mod tests {
             (number(&cut, "exits"), cut.truncated),
             (Some(1), Some(Truncated::Ended(Position::Line(3))))
         );
+    }
+
+    #[test]
+    fn prose_and_what_a_terminal_shows_are_left_out() {
+        let text = "exits pf_fixed \n  1  2\n^C\nand then then\n  3  4\n";
+        let read = read(text.as_bytes()).unwrap();
+        assert_eq!(number(&read, "exits"), Some(4));
+        assert_eq!(read.left_out.lines, 2);
+        let csv = "timestamp,exits\n2026-11-26 00:00:01,7\n^C\nThat is all\n";
+        let read = FORM.growth(csv.as_bytes()).unwrap();
+        assert_eq!((number(&read, "exits"), read.left_out.lines), (Some(7), 2));
     }
 
     proptest! {

@@ -126,9 +126,9 @@ pub(super) fn time(text: &str) -> Option<Nanos> {
     text.strip_suffix("ns")?.parse().ok().map(Nanos)
 }
 
-/// A number with two decimals.
+/// A number with two decimals, behind a point, or a comma in some languages.
 fn hundredths(text: &str) -> Option<u64> {
-    let (whole, part) = text.split_once('.')?;
+    let (whole, part) = text.split_once(['.', ','])?;
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if part.len() != 2 || !digits(part) || !digits(whole) {
         return None;
@@ -148,7 +148,7 @@ mod tests {
     fn figures_are_exact() {
         assert_eq!(time("16029.99us"), Some(Nanos(16_029_990)));
         assert_eq!(time("17ns"), Some(Nanos(17)));
-        assert_eq!(percent("0.99%"), Some(99));
+        assert_eq!((percent("0.99%"), percent("0,99%")), (Some(99), Some(99)));
         for text in [
             "",
             "us",
