@@ -242,6 +242,7 @@ fn without_time(line: &str) -> Option<&str> {
             && text.chars().any(|c| c.is_ascii_digit())
             && text.contains(['.', ':'])
     };
+    let line = line.trim_start();
     if let Some((time, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         let rest = rest.strip_prefix(' ').unwrap_or(rest);
         return is_time(time).then_some(rest);

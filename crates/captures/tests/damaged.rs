@@ -36,6 +36,7 @@ fn damages() -> impl Strategy<Value = Damage> {
         "| ",
         "[   12.345678] ",
         "Nov 27 10:00:00 host trace[12]: ",
+        " Nov  7 10:00:00 host trace[12]: ",
         "2026-11-27T10:00:00.123Z ",
         "out/trace.txt:",
         "out/trace.txt:12:",

@@ -59,6 +59,20 @@ fn functions_are_read_with_the_columns_of_options_and_of_excerpts() {
         ]
     );
     assert_eq!(
+        items("fg-with-the-time-alone.txt"),
+        [
+            row("dma_map_sg_attrs", 1, None, Some(8600)),
+            row("iommu_map", 1, None, Some(1500)),
+        ]
+    );
+    assert_eq!(
+        items("fg-with-the-duration-alone.txt"),
+        [
+            row("vfio_pin_map_dma", 1, None, Some(3_387_000)),
+            row("vfio_pin_pages_remote", 1, None, Some(2000)),
+        ]
+    );
+    assert_eq!(
         items("fg-without-task-and-cpu.txt"),
         [row("vfio_pin_map_dma", 2, None, Some(22_500_375))]
     );

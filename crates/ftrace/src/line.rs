@@ -50,7 +50,10 @@ impl<'a> GraphLine<'a> {
     }
 
     fn divided(head: &'a str, body: &'a str) -> Option<Self> {
-        let Head { cpu, task, time } = of_tracefs(head).or_else(|| of_trace_cmd(head))?;
+        let head = of_tracefs(head)
+            .or_else(|| of_trace_cmd(head))
+            .or_else(|| of_excerpt(head));
+        let Head { cpu, task, time } = head?;
         Some(Self {
             cpu,
             task,
@@ -83,14 +86,25 @@ fn of_tracefs(head: &str) -> Option<Head<'_>> {
 fn of_trace_cmd(head: &str) -> Option<Head<'_>> {
     let marks = ["funcgraph_entry:", "funcgraph_exit:"];
     let (before, time) = marks.into_iter().find_map(|mark| head.split_once(mark))?;
-    if before.trim().is_empty() {
-        let (cpu, task) = (0, None);
-        return Some(Head { cpu, task, time });
-    }
-    let (task, rest) = before.rsplit_once('[')?;
+    let Some((task, rest)) = before.rsplit_once('[') else {
+        // The time, if anything, and the task before it.
+        let columns = before.trim().rsplit_once(char::is_whitespace);
+        let task = columns.map(|(task, _)| task.trim());
+        return Some(Head { cpu: 0, task, time });
+    };
     let cpu = rest.split_once(']')?.0.parse().ok()?;
     let task = Some(task.trim());
     Some(Head { cpu, task, time })
+}
+
+/// Nothing but the duration, as in excerpts without the CPU: `+ 17.969 us `.
+fn of_excerpt(head: &str) -> Option<Head<'_>> {
+    let is_duration = head.trim().is_empty() || duration::read(head).is_some();
+    is_duration.then_some(Head {
+        cpu: 0,
+        task: None,
+        time: head,
+    })
 }
 
 /// ` 1)  vcpu-4711     =>   uffd-4712  `.
@@ -174,7 +188,12 @@ mod tests {
                 " 1)  vcpu-4711     =>   uffd-4712  ",
                 Some(GraphEvent::Switch("vcpu-4711", "uffd-4712")),
             ),
+            ("5.000001: funcgraph_entry:  |  f() {", entry("f")),
+            ("  + 17.969 us   |    f();", leaf("f", 17_969)),
+            ("                |  f() {", entry("f")),
             ("# tracer: function_graph", None),
+            ("| a | b |", None),
+            ("if (a ||  f() {", None),
             (" 0)   ==========> |", None),
             (" ------------------------------------------", None),
         ] {
