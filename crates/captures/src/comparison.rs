@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::observation::{Group, Item, Observation, Party, Unit, per, total};
+use crate::reports::perf_kvm;
 
 /// Smallest difference for each unit of work that is a change: one in a thousand.
 const LEAST: f64 = 0.001;
@@ -181,6 +182,9 @@ impl Comparison {
     /// # Errors
     /// [`Incomparable`].
     pub fn new(before: &Observation, after: &Observation) -> Result<Self, Incomparable> {
+        if let Some([first, second]) = two_tables(before, after) {
+            return Self::new(&first, &second);
+        }
         let both = [before, after];
         let (pairs, left_out) = match both.map(worker) {
             [Some(first), Some(second)] if [first, second].iter().all(|it| is_function(it)) => {
@@ -204,6 +208,21 @@ impl Comparison {
             change.is_more_than(tolerance) || change.is_slower_than(tolerance)
         })
     }
+}
+
+/// The tables of a text that has one from before and one from after, where it is compared with itself.
+fn two_tables(before: &Observation, after: &Observation) -> Option<[Observation; 2]> {
+    let is_one = before.capture.file == after.capture.file
+        && before.capture.format == perf_kvm::NAME
+        && before.parties == after.parties;
+    let [first, second] = before.parties.as_slice() else {
+        return None;
+    };
+    let alone = |table: &Party| Observation {
+        capture: before.capture.clone(),
+        parties: vec![table.clone()],
+    };
+    is_one.then(|| [alone(first), alone(second)])
 }
 
 /// The party that did most of the work that is counted.

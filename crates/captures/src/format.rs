@@ -83,7 +83,7 @@ pub static FORMATS: [Format; 20] = [
         observe: |source| counters::observe(source, &debugfs::FORM),
     },
     Format {
-        name: "perf kvm stat report",
+        name: perf_kvm::NAME,
         layout: Layout::Report,
         is: perf_kvm::is,
         observe: reports::observe_perf_kvm,

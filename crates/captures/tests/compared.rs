@@ -115,4 +115,7 @@ fn tables_of_exits_are_compared_and_judged_by_their_means() {
     let comparison = pasted("compare-table-before.txt", "compare-table-after.txt");
     assert_eq!(more(&comparison), ["MSR_WRITE"]);
     assert_eq!(comparison.pairs[0].units, None);
+    // Both tables in one text.
+    let same = pasted("compare-two-tables.txt", "compare-two-tables.txt");
+    assert_eq!(more(&same), ["MSR_WRITE"]);
 }

@@ -22,6 +22,9 @@ const REPORTED: usize = 160;
 /// Bytes for each table that whoever goes on with it is assumed to take.
 const REPORTED_TABLE: usize = 256;
 
+/// Name of the format.
+pub(crate) const NAME: &str = "perf kvm stat report";
+
 const ANALYZE: &str = "Analyze events for ";
 const TOTAL: &str = "Total Samples:";
 const LOST: &str = "Lost events:";
