@@ -97,14 +97,19 @@ fn of_trace_cmd(head: &str) -> Option<Head<'_>> {
     Some(Head { cpu, task, time })
 }
 
-/// Nothing but the duration, as in excerpts without the CPU: `+ 17.969 us `.
+/// The duration without the CPU, as in excerpts and with the option nofuncgraph-cpu: `+ 17.969 us `; columns of other options before it, of which the
+/// task is told from a time of the clock: `360.774522 |  vmm-4711  | + 17.969 us `.
 fn of_excerpt(head: &str) -> Option<Head<'_>> {
-    let is_duration = head.trim().is_empty() || duration::read(head).is_some();
-    is_duration.then_some(Head {
-        cpu: 0,
-        task: None,
-        time: head,
-    })
+    let mut columns = head.rsplit('|').map(str::trim);
+    let time = columns.next()?;
+    let is_duration = time.is_empty() || duration::read(time).is_some();
+    let task = columns.next().filter(|text| text.parse::<f64>().is_err());
+    let is_task = task.is_none_or(|text| {
+        text.rsplit_once('-')
+            .is_some_and(|(_, pid)| pid.parse::<u32>().is_ok())
+    });
+    let are_times = columns.all(|text| text.parse::<f64>().is_ok());
+    (is_duration && is_task && are_times).then_some(Head { cpu: 0, task, time })
 }
 
 /// ` 1)  vcpu-4711     =>   uffd-4712  `.
@@ -191,6 +196,10 @@ mod tests {
             ("5.000001: funcgraph_entry:  |  f() {", entry("f")),
             ("  + 17.969 us   |    f();", leaf("f", 17_969)),
             ("                |  f() {", entry("f")),
+            (" 360.774522 | + 17.969 us |  f();", leaf("f", 17_969)),
+            (" 360.774522 |  vmm-4711 |  |  f() {", entry("f")),
+            (" vmm-4711   |   0.541 us  |  f();", leaf("f", 541)),
+            ("a | b |  f() {", None),
             ("# tracer: function_graph", None),
             ("| a | b |", None),
             ("if (a ||  f() {", None),
