@@ -64,7 +64,12 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
     let mut lines = first_lines(bytes);
     lines
         .next()
-        .is_some_and(|line| line.contains(ANALYZE) || Heading::read(line).is_some())
+        .is_some_and(|line| line.contains(ANALYZE) || heading(line).is_some())
+}
+
+/// The heading of a table, or of a row without one.
+fn heading(line: &str) -> Option<Heading> {
+    Heading::read(line).or_else(|| Heading::of_row(line))
 }
 
 /// Reads the tables of a file.
@@ -127,6 +132,8 @@ impl Reader {
 
     fn leave_out(&mut self, line: &Line<'_>) {
         self.left_out.add(line.place, line.text);
+        // Prose between rows without a heading parts two tables.
+        self.heading = self.heading.take().filter(|heading| !heading.is_assumed);
         self.above = Some(excerpt(line.text.trim()));
     }
 
@@ -147,7 +154,7 @@ impl Reader {
     /// True if a line is a row or a heading by itself.
     fn is_whole(&self, text: &str) -> bool {
         let heading = self.heading.as_ref();
-        heading.is_some_and(|heading| heading.is_row(text)) || Heading::read(text).is_some()
+        heading.is_some_and(|heading| heading.is_row(text)) || self::heading(text).is_some()
     }
 
     /// Takes in a line. Text outside of a table, such as messages of perf, is passed over.
@@ -158,6 +165,11 @@ impl Reader {
             self.heading = None;
         } else if let Some(heading) = Heading::read(text) {
             self.begin(line.place, heading)?;
+        } else if self.heading.is_none()
+            && let Some(heading) = Heading::of_row(text)
+        {
+            self.begin(line.place, heading)?;
+            self.reason(line)?;
         } else if text.starts_with(TOTAL) {
             self.total(line.place, text)?;
         } else if let Some(lost) = text.strip_prefix(LOST) {
@@ -340,6 +352,22 @@ Lost events: 7
             read.left_out.first.unwrap().to_string(),
             "line 8: `perf: 3 events were late, they said`"
         );
+    }
+
+    #[test]
+    fn rows_without_a_heading_are_tables_parted_by_prose() {
+        let text = "Before:\n HLT 10 50.00% 60.00% 1.00us 9.00us 3.00us ( +- 1.00% )\n\
+                    After:\n HLT 12 50.00% 60.00% 1.00us 9.00us 2.00us ( +- 1.00% )\n";
+        let reports = read(text.as_bytes()).unwrap().reports;
+        let found = reports.iter().map(|report| {
+            let reason = &report.reasons[0];
+            (report.above.as_deref(), reason.samples, reason.mean)
+        });
+        let expected = [
+            (Some("Before:"), 10, Some(Nanos(3000))),
+            (Some("After:"), 12, Some(Nanos(2000))),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(super) struct Heading {
     pub(super) event: String,
     /// The columns behind the name, with the words above them.
     pub(super) columns: Vec<(&'static str, Column)>,
+    /// It is not in the text: the columns are those that perf prints.
+    pub(super) is_assumed: bool,
 }
 
 impl Heading {
@@ -53,6 +55,46 @@ impl Heading {
         sound.then(|| Self {
             event: event.to_owned(),
             columns,
+            is_assumed: false,
+        })
+    }
+
+    /// The heading of a row that was copied without it: a count, two shares, and the shortest, the longest and the mean time;
+    /// in old ones, the mean alone.
+    pub(super) fn of_row(line: &str) -> Option<Self> {
+        let (figures, deviation) = match line.split_once("( +-") {
+            Some((figures, _)) => (figures, true),
+            None => (line, false),
+        };
+        let mut words = figures.split_whitespace().rev().peekable();
+        let mut count = |is: fn(&str) -> bool| {
+            std::iter::from_fn(|| words.next_if(|word| is(word)))
+                .take(4)
+                .count()
+        };
+        let times = count(|word| super::row::time(word).is_some());
+        let shares = count(|word| word.len() > 1 && word.ends_with('%'));
+        let counts = count(|word| word.parse::<u64>().is_ok());
+        let has_name = words.next().is_some();
+        let of_times: &[_] = match times {
+            3 => &[
+                ("Min Time", Column::Shortest),
+                ("Max Time", Column::Longest),
+            ],
+            1 if deviation => &[],
+            _ => return None,
+        };
+        let mut columns = vec![
+            ("Samples", Column::Samples),
+            ("Samples%", Column::SamplesShare),
+            ("Time%", Column::TimeShare),
+        ];
+        columns.extend(of_times);
+        columns.push(("Avg time", Column::Mean));
+        (shares == 2 && counts == 1 && has_name).then(|| Self {
+            event: "VM-EXIT".to_owned(),
+            columns,
+            is_assumed: true,
         })
     }
 
@@ -100,6 +142,28 @@ mod tests {
             Column::Mean,
         ];
         assert_eq!(columns, expected);
+    }
+
+    #[test]
+    fn a_row_without_its_heading_has_the_columns_of_perf() {
+        let of = |row| Heading::of_row(row).map(|heading| heading.len());
+        assert_eq!(
+            of("EPT_VIOLATION 100 50.00% 60.00% 1.00us 9.00us 3.00us ( +- 1.00% )"),
+            Some(6)
+        );
+        assert_eq!(
+            of("External interrupt 100 50.00% 60.00% 1.00us 9.00us 3.00us"),
+            Some(6)
+        );
+        assert_eq!(of("HLT 100 50.00% 60.00% 3.00us ( +- 1.00% )"), Some(4));
+        for line in [
+            "EPT_VIOLATION 100 50.00% 60.00% 1.00us",
+            "100 50.00% 60.00% 1.00us 9.00us 3.00us",
+            "it took 3.00us of 5% and 7%",
+            "HLT 1 2 50.00% 60.00% 1.00us 2.00us 3.00us",
+        ] {
+            assert_eq!(of(line), None, "{line}");
+        }
     }
 
     #[test]
