@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::format::CaptureError;
 use crate::paste::LeftOut;
 use crate::perf_data;
-use crate::position::excerpt;
+use crate::position::{excerpt, visible};
 pub use recorded::Recorded;
 pub use summed::{Others, Summed, Thread};
 
@@ -95,14 +95,14 @@ impl Observation {
             return Ok(self);
         }
         if let Some(samples) = perf_data::samples_alone(unknown.keys()) {
-            return Err(CaptureError::Samples(samples));
+            return Err(CaptureError::Samples(visible(&samples)));
         }
         let unknown = unknown.iter().take(MOST_REASONS);
         let unknown = unknown.map(|(event, count)| format!("{}: {count}", excerpt(event)));
         let reasons: Vec<_> = unknown.chain(first_unreadable.clone()).collect();
         Err(CaptureError::Nothing {
             format: self.capture.format.into_owned(),
-            reason: reasons.join("; "),
+            reason: visible(&reasons.join("; ")),
         })
     }
 }

@@ -42,11 +42,10 @@ impl ReadError {
         field: impl Into<String>,
         problem: impl Into<String>,
     ) -> Self {
-        let shown = |text: String| text.chars().map(shown).collect();
         Self {
             place,
-            field: shown(field.into()),
-            problem: shown(problem.into()),
+            field: visible(&field.into()),
+            problem: visible(&problem.into()),
         }
     }
 
@@ -73,6 +72,11 @@ pub(crate) fn excerpt(text: &str) -> String {
         excerpt.push_str("..");
     }
     excerpt
+}
+
+/// A text without control characters.
+pub(crate) fn visible(text: &str) -> String {
+    text.chars().map(shown).collect()
 }
 
 fn shown(character: char) -> String {
