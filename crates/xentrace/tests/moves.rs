@@ -431,34 +431,31 @@ impl std::fmt::Debug for Host {
     }
 }
 
+/// Holds the times of a host's trace against the oracle and the truth.
+fn times_are_true(host: &Host) -> Result<(), TestCaseError> {
+    let summary = Summary::<PvCounts>::read(host.bytes().as_slice()).unwrap();
+    let (times, oracle) = (summary.times(), Oracle::new(host));
+    prop_assert_eq!(times.disordered(), 0);
+    let exits = our_exits(&times);
+    for ((_, number), cycles) in &exits {
+        let truth = host.truth.get(number);
+        prop_assert!(cycles.is_none() || cycles.as_ref() == truth, "{}", number);
+    }
+    prop_assert_eq!(exits, oracle.exits());
+    prop_assert_eq!(our_runstates(&times), oracle.runstates());
+    Ok(())
+}
+
 proptest! {
     /// Nothing is lost: every time is that of the oracle, and the truth.
     #[test]
     fn vcpus_are_followed_from_cpu_to_cpu(host in host(Just(usize::MAX))) {
-        let summary = Summary::<PvCounts>::read(host.bytes().as_slice()).unwrap();
-        let (times, oracle) = (summary.times(), Oracle::new(&host));
-        prop_assert_eq!(times.disordered(), 0);
-        let exits = our_exits(&times);
-        for ((_, number), cycles) in &exits {
-            let truth = host.truth.get(number);
-            prop_assert!(cycles.is_none() || cycles.as_ref() == truth, "{}", number);
-        }
-        prop_assert_eq!(exits, oracle.exits());
-        prop_assert_eq!(our_runstates(&times), oracle.runstates());
+        times_are_true(&host)?;
     }
 
     /// Buffers overflow: times are those of the oracle, and none is wrong, also where a loss is told late.
     #[test]
     fn lost_records_end_what_they_may_have_been_about(host in host(3_usize..12)) {
-        let summary = Summary::<PvCounts>::read(host.bytes().as_slice()).unwrap();
-        let (times, oracle) = (summary.times(), Oracle::new(&host));
-        prop_assert_eq!(times.disordered(), 0);
-        let exits = our_exits(&times);
-        for ((_, number), cycles) in &exits {
-            let truth = host.truth.get(number);
-            prop_assert!(cycles.is_none() || cycles.as_ref() == truth, "{}", number);
-        }
-        prop_assert_eq!(exits, oracle.exits());
-        prop_assert_eq!(our_runstates(&times), oracle.runstates());
+        times_are_true(&host)?;
     }
 }

@@ -246,7 +246,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// No page is known. Whole, where the capture has the VM's beginning; slots are the frames of which it is told what is taken.
+    /// Pages of a VM, none known yet. Whole, where the capture has its beginning; slots are the frames whose invalidations are recorded.
     pub(super) fn new(is_whole: bool, slots: Vec<Range<u64>>) -> Self {
         Self {
             is_whole,

@@ -12,7 +12,7 @@ use super::thread::{Discard, Taken};
 use super::{Cause, pages};
 use crate::observation::Capture;
 
-/// Ranges that are told, at most.
+/// Ranges in a report, at most.
 const MOST_RANGES: usize = 1000;
 const CAUSES: usize = Cause::ALL.len();
 /// Frames of a range.

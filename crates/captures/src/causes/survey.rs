@@ -10,7 +10,7 @@ use super::slots::{Slot, Votes};
 use super::thread::ioctl;
 use crate::format::CaptureError;
 
-/// VMs and threads that are told apart.
+/// VMs and threads that are followed separately, at most.
 pub(super) const MOST_VMS: usize = 4096;
 pub(super) const MOST_THREADS: usize = 16_384;
 

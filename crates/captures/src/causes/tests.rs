@@ -422,7 +422,7 @@ fn entries_made_ahead_are_no_faults_and_a_stop_is_from_exit_to_entry() {
     assert_eq!((causes.ranges[0].start, causes.ranges[0].faults), (0, 2));
 }
 
-/// With a TDP MMU, each entry's end is told by its frame.
+/// With a TDP MMU, each change of an entry is recorded with its frame.
 #[test]
 fn zapped_entries_need_no_slots() {
     let changed = Trace::changed;

@@ -17,7 +17,7 @@ pub(super) mod ioctl {
     pub(in super::super) const UFFD_MOVE: u32 = 0xc028_aa05;
 }
 
-/// Calls of ioctl(2) that causes are told by.
+/// Calls of ioctl(2) that decide a cause.
 pub(crate) const IOCTLS: [u32; 8] = [
     ioctl::CREATE_VM,
     ioctl::GET_DIRTY_LOG,
@@ -62,7 +62,7 @@ pub(super) enum Call {
     Other,
 }
 
-/// Kind of a discard, as it is told.
+/// Kind of a discard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Discard {
     Madvise,

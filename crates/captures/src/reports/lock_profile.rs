@@ -16,7 +16,7 @@ use crate::lines::first_lines;
 use crate::paste::LeftOut;
 use crate::position::{Position, ReadError, Truncated};
 
-/// Bytes for each lock that whoever goes on with it is assumed to take.
+/// Bytes that the report of a lock takes. Assumed.
 const REPORTED: usize = 768;
 /// Bytes of a lock's text, put together. Assumed: names are identifiers of C.
 const MOST_TEXT: usize = 512;

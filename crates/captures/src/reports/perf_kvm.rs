@@ -34,7 +34,7 @@ const LOST: &str = "Lost events:";
 pub(crate) struct ExitReport {
     /// VMs and vCPUs, as perf says: `all VMs, all VCPUs`.
     pub(crate) of: String,
-    /// The line above the table that is none of perf.
+    /// Line of the text above the table, which perf did not print.
     pub(crate) above: Option<String>,
     /// Event that was counted, as perf says: `VM-EXIT`, `IO Port Access`, `MMIO Access`.
     pub(crate) event: String,
