@@ -38,4 +38,4 @@ pub use observation::{
 };
 pub use paste::{LeftOut, NumberedLine};
 pub use position::{Position, ReadError, Truncated};
-pub use recording::{Recorder, Recording};
+pub use recording::{Recorder, Recording, Script, WHY_SCRIPT};

@@ -28,6 +28,9 @@ pub struct Recording {
     pub source: &'static str,
     /// Content of its captures.
     pub tells: &'static str,
+    /// Script that the commands run, by the name that they use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<Script>,
     /// Commands, one after the other; the last ones read what was recorded.
     pub commands: Vec<String>,
     /// Remedies that are needed before that.
@@ -37,6 +40,21 @@ pub struct Recording {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
+
+/// Script of a recorder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Script {
+    /// Name of its file.
+    pub file: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// Causes of faults, by bpftrace.
+pub const WHY_SCRIPT: Script = Script {
+    file: "why.bt",
+    text: include_str!("recording/why.bt"),
+};
 
 /// A source, as it is recorded anywhere.
 struct Source {
@@ -55,6 +73,8 @@ enum With {
     Perf(&'static [&'static str]),
     /// A program.
     Program(&'static str),
+    /// bpftrace, by this script.
+    Bpftrace(Script),
     /// KVM's files in debugfs.
     Counters,
 }
@@ -62,6 +82,7 @@ enum With {
 const PERF: &str = "perf";
 const TRACE_CMD: &str = "trace-cmd";
 const XENTRACE: &str = "xentrace";
+const BPFTRACE: &str = "bpftrace";
 
 /// The tracepoints of ioctl(2). A command names them itself, as the first has a filter.
 const ENTER_IOCTL: &str = "syscalls:sys_enter_ioctl";
@@ -154,6 +175,20 @@ const SOURCES: &[Source] = &[
         ],
     },
     Source {
+        name: "why-bpftrace",
+        tells: "the causes of one VM's faults and the stalls that they were, counted in the kernel: nothing is lost, however long it runs",
+        with: With::Bpftrace(WHY_SCRIPT),
+        commands: &[
+            "BPFTRACE_MAP_KEYS_MAX=4194304 BPFTRACE_MAX_MAP_KEYS=4194304 timeout -s INT 60 bpftrace why.bt 0 > why.txt",
+            "pagetoll read why.txt",
+        ],
+        notes: &[
+            "0 is the next VM that is made; of one that runs, PID GPA HVA SIZE are its VMM and its memory slot",
+            "the numbers of keys are pages of the guest at most, here 16 GiB, and take 70 bytes each",
+            "kernel threads are not told apart by VM: let the host have one",
+        ],
+    },
+    Source {
         name: "userfaultfd",
         tells: "pages copied by a VMM into its guest, by call and time",
         with: With::Perf(&[ENTER_IOCTL, EXIT_IOCTL]),
@@ -224,7 +259,7 @@ const SOURCES: &[Source] = &[
 
 impl Recorder {
     /// The programs that record.
-    pub const PROGRAMS: [&str; 3] = [PERF, TRACE_CMD, XENTRACE];
+    pub const PROGRAMS: [&str; 4] = [PERF, TRACE_CMD, XENTRACE, BPFTRACE];
 
     /// The names of all sources.
     #[must_use]
@@ -258,6 +293,7 @@ impl Recorder {
         let (events, mut lacks) = match source.with {
             With::Perf(events) => self.perf(events, source.commands[0], &mut notes),
             With::Program(program) => (String::new(), self.lacks_program(program)),
+            With::Bpftrace(script) => (String::new(), self.lacks_of_script(script)),
             With::Counters if self.kvm_counters => (String::new(), Vec::new()),
             With::Counters => (
                 String::new(),
@@ -269,6 +305,10 @@ impl Recorder {
         Recording {
             source: source.name,
             tells: source.tells,
+            script: match source.with {
+                With::Bpftrace(script) => Some(script),
+                _ => None,
+            },
             commands: commands
                 .map(|command| {
                     command
@@ -347,6 +387,29 @@ impl Recorder {
             events.push(format!("-e syscalls:sys_exit_{call}"));
         }
         events.join(" ")
+    }
+
+    /// Tracepoints of a script, all of which bpftrace has to find.
+    fn lacks_of_script(&self, script: Script) -> Vec<String> {
+        let mut lacks = self.lacks_program(BPFTRACE);
+        if !self.kvm_is_hardware {
+            lacks.push("KVM: its TDP MMU, which says of each entry that it goes; KVM uses no hardware virtualisation here".to_owned());
+        }
+        let Ok(tracepoints) = &self.tracepoints else {
+            return lacks;
+        };
+        let probes = script.text.split_whitespace();
+        let probes = probes.filter_map(|word| word.strip_prefix("tracepoint:"));
+        let probes: BTreeSet<_> = probes.map(|probe| probe.trim_end_matches(',')).collect();
+        let missing = probes.iter().filter(|probe| !tracepoints.contains(**probe));
+        let missing: Vec<_> = missing.copied().collect();
+        if !missing.is_empty() {
+            lacks.push(format!(
+                "tracepoints: this kernel lacks {}",
+                missing.join(", ")
+            ));
+        }
+        lacks
     }
 
     fn lacks_program(&self, program: &'static str) -> Vec<String> {
@@ -472,6 +535,23 @@ mod tests {
             demand.lacks,
             ["tracepoints: this kernel lacks syscalls:sys_exit_ioctl"]
         );
+    }
+
+    #[test]
+    fn a_script_needs_a_tdp_mmu_and_each_of_its_tracepoints() {
+        let why = recording(&host(&["kvm:kvm_exit"], false), "why-bpftrace");
+        assert_eq!(why.script, Some(WHY_SCRIPT));
+        assert!(
+            why.lacks[0].starts_with("KVM: its TDP MMU"),
+            "{:?}",
+            why.lacks
+        );
+        let missing = why.lacks[1].strip_prefix("tracepoints: this kernel lacks ");
+        let missing: Vec<_> = missing.unwrap().split(", ").collect();
+        assert!(missing.contains(&"kvmmmu:kvm_tdp_mmu_spte_changed"));
+        assert!(!missing.contains(&"kvm:kvm_exit"));
+        let why = recording(&host(&missing, true), "why-bpftrace");
+        assert_eq!(why.lacks, ["tracepoints: this kernel lacks kvm:kvm_exit"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -24,6 +25,8 @@ use pagetoll_vmm::guest::{self, Parameters, Program};
 use pagetoll_vmm::{Backing, Machine, MemoryKind, Slots};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 
+const WHY_SCRIPT: &str = include_str!("../../captures/src/recording/why.bt");
+
 const PAGES: u64 = 8192;
 const BLOCK: u64 = 512;
 /// `include/uapi/asm-generic/mman-common.h`.
@@ -33,7 +36,10 @@ const MADV_COLLAPSE: i32 = 25;
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Events that causes are told by, as `pagetoll read --how why` names them.
-const EVENTS: [&str; 13] = [
+const EVENTS: [&str; 16] = [
+    "kvm:kvm_exit",
+    "kvm:kvm_entry",
+    "kvm:kvm_page_fault",
     "kvmmmu:kvm_mmu_set_spte",
     "kvmmmu:kvm_mmu_spte_requested",
     "kvmmmu:fast_page_fault",
@@ -62,11 +68,11 @@ const CALLS: [&str; 9] = [
 
 struct Perf {
     child: Child,
-    file: std::path::PathBuf,
+    file: PathBuf,
 }
 
 impl Perf {
-    fn start(folder: &std::path::Path, buffer: &str) -> Self {
+    fn start(folder: &Path, buffer: &str) -> Self {
         let file = folder.join("why.data");
         let mut command = Command::new("perf");
         command
@@ -87,17 +93,77 @@ impl Perf {
         }
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().unwrap();
-        thread::sleep(Duration::from_secs(3));
+        settle(&child);
         Self { child, file }
     }
 
-    fn stop(mut self) -> std::path::PathBuf {
+    fn stop(mut self) -> PathBuf {
         thread::sleep(Duration::from_millis(500));
-        let pid = i32::try_from(self.child.id()).unwrap();
-        // SAFETY: a signal to a child that was not waited for.
-        unsafe { libc::kill(pid, libc::SIGINT) };
-        self.child.wait().unwrap();
+        interrupt(&mut self.child);
         self.file
+    }
+}
+
+/// Waits until a recorder has opened all that it opens.
+fn settle(child: &Child) {
+    let folder = format!("/proc/{}/fd", child.id());
+    let opened = || fs::read_dir(&folder).unwrap().count();
+    let (mut last, mut same) = (opened(), 0);
+    while same < 8 || last < 20 {
+        thread::sleep(Duration::from_millis(500));
+        let now = opened();
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+    }
+}
+
+fn interrupt(child: &mut Child) {
+    let pid = i32::try_from(child.id()).unwrap();
+    // SAFETY: a signal to a child that was not waited for.
+    unsafe { libc::kill(pid, libc::SIGINT) };
+    child.wait().unwrap();
+}
+
+/// The script that keeps state in the kernel, as `pagetoll read --how why-bpftrace` prints it.
+struct Bpftrace {
+    child: Child,
+    output: PathBuf,
+}
+
+impl Bpftrace {
+    /// None where KVM does not map guests by its TDP MMU.
+    fn start(folder: &Path) -> Option<Self> {
+        let parameter = fs::read_to_string("/sys/module/kvm/parameters/tdp_mmu").ok()?;
+        if parameter.trim() != "Y" {
+            return None;
+        }
+        let (script, output) = (folder.join("why.bt"), folder.join("why.txt"));
+        fs::write(&script, WHY_SCRIPT).unwrap();
+        let child = Command::new("bpftrace")
+            .args([script.as_os_str(), "0".as_ref()])
+            .env("BPFTRACE_MAP_KEYS_MAX", "100000")
+            .env("BPFTRACE_MAX_MAP_KEYS", "100000")
+            .stdout(File::create(&output).unwrap())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        settle(&child);
+        Some(Self { child, output })
+    }
+
+    /// By cause: stops and the nanoseconds of all.
+    fn stop(mut self) -> BTreeMap<String, (u64, u64)> {
+        interrupt(&mut self.child);
+        let text = fs::read_to_string(&self.output).unwrap();
+        println!("{text}");
+        let rows = text.lines().filter_map(|line| {
+            let (name, row) = line.strip_prefix('@')?.split_once("_ns: count ")?;
+            let (count, row) = row.split_once(", ")?;
+            let (_, total) = row.split_once("total ")?;
+            let cause = name.replace('_', "");
+            Some((cause, (count.parse().ok()?, total.parse().ok()?)))
+        });
+        rows.collect()
     }
 }
 
@@ -595,10 +661,12 @@ fn causes_are_those_that_were_injected() {
         ("huge pages", MemoryKind::Thp, huge),
     ] {
         let folder = tempfile::tempdir().unwrap();
+        let bpftrace = Bpftrace::start(folder.path());
         let perf = Perf::start(folder.path(), "16M");
         let mut lab = Lab::new(kind);
         inject(&mut lab);
         let file = perf.stop();
+        let stalls = bpftrace.map(Bpftrace::stop);
         if let Ok(keep) = std::env::var("PAGETOLL_KEEP") {
             fs::copy(&file, format!("{keep}.{}", title.replace(' ', "-"))).unwrap();
         }
@@ -612,6 +680,22 @@ fn causes_are_those_that_were_injected() {
             };
             let report = causes("why.data", File::open(&file).unwrap(), &slots, &mut take).unwrap();
             let counted = check(title, &lab, &found, &report);
+            for row in &report.causes {
+                println!(
+                    "{row:?} {:?}",
+                    stalls
+                        .as_ref()
+                        .and_then(|s| s.get(&format!("{:?}", row.cause).to_lowercase()))
+                );
+            }
+            for (i, p) in lab.truth.iter().enumerate() {
+                println!(
+                    "phase {i}: {} ns {} touches {:?}",
+                    p.end - p.begin,
+                    p.expected.len(),
+                    p.expected.values().next()
+                );
+            }
             if report.memory != Memory::Unknown {
                 right += counted.0;
                 all += counted.1;
