@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pagetoll_captures::{Item, Party, Recorded, total};
+use pagetoll_observation::{Item, Party, Recorded, total};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -226,7 +226,7 @@ impl Per {
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_captures::{Group, Unit};
+    use pagetoll_observation::{Group, Unit};
 
     use super::*;
 

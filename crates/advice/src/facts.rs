@@ -4,7 +4,7 @@ mod kernel;
 mod requirements;
 
 use pagetoll_bill::Arch;
-use pagetoll_captures::Capture;
+use pagetoll_observation::Capture;
 use serde::{Deserialize, Serialize};
 
 pub use kernel::{Kernel, Version};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pagetoll_captures::{Observation, Party, Recorded};
+use pagetoll_observation::{Observation, Party, Recorded};
 use thiserror::Error;
 
 use crate::advice::{Advice, OnCapture, OnHost, Subject, Undecided};

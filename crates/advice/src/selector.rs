@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use pagetoll_captures::{Group, Item, Recorded};
+use pagetoll_observation::{Group, Item, Recorded};
 use serde::de::value::{Error as Unknown, StrDeserializer};
 use serde::de::{Error, IntoDeserializer};
 use serde::{Deserialize, Deserializer};

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
 use pagetoll_advice::{Advice, BilledRow, Facts, Gain, Rule, Rules};
-use pagetoll_captures::{Observation, Recorder, observe};
+use pagetoll_captures::{Recorder, observe};
+use pagetoll_observation::Observation;
 use pagetoll_xentrace::symbols::Symbols;
 use serde::Deserialize;
 use serde_json::Value;

@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use pagetoll_observation::{Group, Item, Observation, Party, Unit, per, total};
+use pagetoll_reports::perf_kvm;
 use serde::Serialize;
-
-use crate::observation::{Group, Item, Observation, Party, Unit, per, total};
-use crate::reports::perf_kvm;
 
 /// Smallest difference for each unit of work that is a change: one in a thousand.
 const LEAST: f64 = 0.001;
@@ -439,8 +438,9 @@ fn sums_of(item: &Item) -> impl Iterator<Item = (Key<'_>, Sum)> {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_observation::{Capture, Place};
+
     use super::*;
-    use crate::observation::{Capture, Place};
 
     fn captured(file: &str, parties: Vec<Party>) -> Observation {
         let capture = Capture {

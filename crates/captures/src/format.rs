@@ -2,23 +2,23 @@
 
 use std::io::{self, Cursor, Read, Seek};
 
+use pagetoll_causes::TraceError;
+use pagetoll_counters::{debugfs, domstats, info_stats, kvm_stat, qmp as stats_of_qmp, stats_fd};
 use pagetoll_ftrace::trace_text::{self, TraceTextError};
 use pagetoll_ftrace::{FtraceError, FunctionGraph};
+use pagetoll_observation::{Capture, Observation};
+use pagetoll_perf_data::PerfDataError;
+use pagetoll_reports::{
+    bcc, bpftrace, kvmexit, lock_profile, migration, perf_kvm, perf_stat, xenalyze,
+};
+use pagetoll_text::{ReadError, paste};
 use pagetoll_xentrace::XentraceError;
 use pagetoll_xentrace::symbols::Symbols;
 use thiserror::Error;
 
-use crate::counters::{debugfs, domstats, info_stats, kvm_stat, qmp, stats_fd};
+use crate::events::understood;
 use crate::lookalike::Lookalike;
-use crate::observation::{
-    Capture, Observation, counters, function_graph, locks, reports, tracepoints, xentrace,
-};
-use crate::paste;
-use crate::perf_data::{self, PerfDataError};
-use crate::reports::{
-    bcc, bpftrace, kvmexit, lock_profile, migration, perf_kvm, perf_stat, xenalyze,
-};
-use crate::sections;
+use crate::{function_graph, qmp, sections, tracepoints, xentrace};
 
 /// Every format. A capture that could be of two is of the first.
 pub static FORMATS: [Format; 20] = [
@@ -31,104 +31,104 @@ pub static FORMATS: [Format; 20] = [
     Format {
         name: "perf.data",
         layout: Layout::Binary,
-        is: perf_data::is_capture,
+        is: pagetoll_perf_data::is_capture,
         observe: tracepoints::observe_perf_data,
     },
     Format {
         name: "KVM_GET_STATS_FD",
         layout: Layout::Binary,
         is: stats_fd::is,
-        observe: |source| counters::observe(source, &stats_fd::FORM),
+        observe: |source| source.text(|text, capture| stats_fd::FORM.observe(text, capture)),
     },
     Format {
         name: "query-migrate of QMP",
         layout: Layout::Table,
         is: migration::is_qmp,
-        observe: counters::observe_qmp,
+        observe: |source| source.text(qmp::observe),
     },
     Format {
         name: "info migrate of QEMU",
         layout: Layout::Report,
         is: migration::is,
-        observe: migration::observe_hmp,
+        observe: |source| source.text(migration::observe_hmp),
     },
     Format {
         name: "query-stats of QMP",
         layout: Layout::Table,
-        is: qmp::is,
-        observe: counters::observe_qmp,
+        is: stats_of_qmp::is,
+        observe: |source| source.text(qmp::observe),
     },
     Format {
         name: "info stats of QEMU",
         layout: Layout::Report,
         is: info_stats::is,
-        observe: |source| counters::observe(source, &info_stats::FORM),
+        observe: |source| source.text(|text, capture| info_stats::FORM.observe(text, capture)),
     },
     Format {
         name: "virsh domstats",
         layout: Layout::Table,
         is: domstats::is,
-        observe: |source| counters::observe(source, &domstats::FORM),
+        observe: |source| source.text(|text, capture| domstats::FORM.observe(text, capture)),
     },
     Format {
         name: "kvm_stat",
         layout: Layout::Table,
         is: kvm_stat::is,
-        observe: counters::observe_kvm_stat,
+        observe: |source| source.text(kvm_stat::observe),
     },
     Format {
         name: "debugfs of KVM",
         layout: Layout::Table,
         is: debugfs::is,
-        observe: |source| counters::observe(source, &debugfs::FORM),
+        observe: |source| source.text(|text, capture| debugfs::FORM.observe(text, capture)),
     },
     Format {
         name: perf_kvm::NAME,
         layout: Layout::Report,
         is: perf_kvm::is,
-        observe: reports::observe_perf_kvm,
+        observe: |source| source.text(perf_kvm::observe),
     },
     Format {
         name: "perf stat",
         layout: Layout::Table,
         is: perf_stat::is,
-        observe: perf_stat::observe,
+        observe: |source| source.text(perf_stat::observe),
     },
     Format {
         name: "kvmexit of bcc",
         layout: Layout::Report,
         is: kvmexit::is,
-        observe: kvmexit::observe,
+        observe: |source| source.text(kvmexit::observe),
     },
     Format {
         name: "bpftrace -f json",
         layout: Layout::Table,
         is: bpftrace::is,
-        observe: reports::observe_bpftrace,
+        observe: |source| understood(source.text(bpftrace::observe)?),
     },
     Format {
         name: "bpftrace as text",
         layout: Layout::Table,
         is: bpftrace::text::is,
-        observe: reports::observe_bpftrace_text,
+        observe: |source| understood(source.text(bpftrace::text::observe)?),
     },
     Format {
         name: "summary of xenalyze",
         layout: Layout::Table,
         is: xenalyze::is,
-        observe: reports::observe_xenalyze,
+        observe: |source| source.text(xenalyze::observe),
     },
     Format {
         name: "lock profile of Xen",
         layout: Layout::Table,
         is: lock_profile::is,
-        observe: locks::observe,
+        observe: |source| source.text(lock_profile::observe),
     },
     Format {
         name: "histograms of bcc",
         layout: Layout::Table,
         is: bcc::is,
-        observe: reports::observe_bcc,
+        observe: |source| understood(source.text(bcc::observe)?),
     },
     Format {
         name: "function_graph",
@@ -283,6 +283,14 @@ impl Source<'_> {
         }
     }
 
+    /// Reads all of it by a reader of texts.
+    fn text(
+        &mut self,
+        read: impl FnOnce(&[u8], Capture) -> Result<Observation, ReadError>,
+    ) -> Result<Observation, CaptureError> {
+        Ok(read(&self.whole()?, self.capture())?)
+    }
+
     /// Reads all of it.
     pub(crate) fn whole(&mut self) -> Result<Vec<u8>, CaptureError> {
         all(self)
@@ -338,11 +346,6 @@ pub enum CaptureError {
         "is {0}; causes of faults are read from perf.data and from tracepoints as text (pagetoll read --how why)"
     )]
     NoTracepoints(String),
-    /// A capture of tracepoints none of which says which page was mapped.
-    #[error(
-        "has neither kvmmmu:kvm_mmu_set_spte nor kvmmmu:fast_page_fault, which say which page was mapped (pagetoll read --how why)"
-    )]
-    NoMappings,
     /// The system refused.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
@@ -360,7 +363,10 @@ pub enum CaptureError {
     Graph(#[from] FtraceError),
     /// Counters or a report that are not as their tool writes them.
     #[error(transparent)]
-    Counted(#[from] crate::ReadError),
+    Counted(#[from] ReadError),
+    /// A trace whose pages cannot be followed.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
 }
 
 fn or_no_events(reason: &str) -> &str {

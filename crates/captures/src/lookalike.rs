@@ -1,6 +1,6 @@
 //! Files that are taken for captures, each with what to do instead.
 
-use crate::lines::first_lines;
+use pagetoll_text::first_lines;
 
 /// A kind of file that is no capture.
 #[derive(Debug)]

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use pagetoll_causes::IOCTLS;
+use pagetoll_observation::{Group, Recorded, USERFAULTFD};
 use serde::Serialize;
-
-use crate::causes::IOCTLS;
-use crate::observation::tracepoints::USERFAULTFD;
-use crate::observation::{Group, Recorded};
 
 /// Tools and events that a host has to record with.
 #[derive(Clone, Debug)]

@@ -2,12 +2,11 @@
 //!
 //! Sections are looked for in the first 64 KiB, which is more than a mail or a comment has. Lines before the first are prose.
 
+use pagetoll_observation::{Observation, Party};
+use pagetoll_text::{LeftOut, Position, paste};
 use pagetoll_xentrace::symbols::Symbols;
 
 use crate::format::{CaptureError, Format, HEAD, recognise};
-use crate::observation::{Observation, Party};
-use crate::paste::{self, LeftOut};
-use crate::position::Position;
 
 /// Sections that are read of one text.
 const MOST: usize = 16;

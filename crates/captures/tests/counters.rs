@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use pagetoll_captures::{FORMATS, Format, Observation};
+use pagetoll_captures::{FORMATS, Format};
+use pagetoll_observation::Observation;
 use pagetoll_xentrace::symbols::Symbols;
 
 const FILES: [(&str, &str); 13] = [

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
-use pagetoll_captures::{Item, observe};
+use pagetoll_captures::observe;
+use pagetoll_observation::Item;
 use pagetoll_xentrace::symbols::Symbols;
 use proptest::prelude::*;
 

@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use pagetoll_captures::{Group, Item, Observation, observe};
+use pagetoll_captures::observe;
+use pagetoll_observation::{Group, Item, Observation};
 use pagetoll_xentrace::symbols::Symbols;
 
 fn observed(name: &str) -> Observation {

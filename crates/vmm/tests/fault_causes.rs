@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use kvm_bindings::{KVM_MEM_LOG_DIRTY_PAGES, kvm_userspace_memory_region};
 use kvm_ioctls::VcpuFd;
-use pagetoll_captures::causes::{Cause, Causes, Fault, Memory, Slot, causes};
+use pagetoll_captures::causes;
+use pagetoll_causes::{Cause, Causes, Fault, Memory, Slot};
 use pagetoll_vmm::arch::{self, Privilege};
 use pagetoll_vmm::guest::{self, Parameters, Program};
 use pagetoll_vmm::{Backing, Machine, MemoryKind, Slots};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pagetoll_captures::Group;
+use pagetoll_observation::Group;
 use proptest::prelude::*;
 
 use super::{Damage, Figures, Rows, damages, read, rows};

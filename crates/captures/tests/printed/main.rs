@@ -4,11 +4,15 @@
 
 mod bpftrace;
 mod function_graph;
+mod kvm_stat;
+mod migration;
+mod perf_stat;
 mod tracepoints;
 
 use std::collections::BTreeMap;
 
-use pagetoll_captures::{Group, Observation, observe};
+use pagetoll_captures::observe;
+use pagetoll_observation::{Group, Observation};
 use pagetoll_xentrace::symbols::Symbols;
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Tracepoints of vCPUs, as perf, trace-cmd and tracefs print them.
 
-use pagetoll_captures::Group;
+use pagetoll_observation::Group;
 use proptest::prelude::*;
 
 use super::{Damage, Figures, Rows, damages, read, rows};

@@ -7,8 +7,8 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use pagetoll_bill::values::seconds;
-use pagetoll_captures::causes::Slot;
 use pagetoll_captures::{FORMATS, Recorder};
+use pagetoll_causes::Slot;
 
 use super::{ListOutputArgs, values};
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use pagetoll_advice::{Facts, Rules};
-use pagetoll_captures::Capture;
+use pagetoll_observation::Capture;
 use serde::Serialize;
 
 use super::recorded::{deliver, observed, symbols};

@@ -8,7 +8,8 @@ mod why;
 
 use anyhow::Result;
 use pagetoll_advice::{Advice, OnCapture, Rules, Undecided};
-use pagetoll_captures::{Comparison, Observation, Summed};
+use pagetoll_captures::Comparison;
+use pagetoll_observation::{Observation, Summed};
 use serde::Serialize;
 
 use super::recorded::{deliver, observed, symbols};

@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::input;
-use pagetoll_captures::{Capture, Observation, observe, observe_stream};
+use pagetoll_captures::{observe, observe_stream};
+use pagetoll_observation::{Capture, Observation};
 use pagetoll_xentrace::symbols::Symbols;
 
 use super::name_of;

@@ -6,8 +6,8 @@ use anyhow::Result;
 use pagetoll_advice::{
     Advice, BilledRow, Facts, Figure, Gain, KvmMode, OnCapture, OnHost, Undecided,
 };
-use pagetoll_captures::Capture;
 use pagetoll_live::host::SHADOW_PAGING;
+use pagetoll_observation::Capture;
 use pagetoll_render::document::{Document, Fact, Section};
 
 /// Advice on a capture.

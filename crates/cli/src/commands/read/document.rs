@@ -1,9 +1,8 @@
 //! How a capture and a comparison are printed.
 
 use pagetoll_advice::Advice;
-use pagetoll_captures::{
-    Capture, Change, Comparison, Group, Item, Others, Pair, Party, Side, Values, Volume,
-};
+use pagetoll_captures::{Change, Comparison, Pair, Side};
+use pagetoll_observation::{Capture, Group, Item, Others, Party, Values, Volume};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
 

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use pagetoll_backend::{Context, Error};
-use pagetoll_captures::{Observation, observe};
+use pagetoll_captures::observe;
 use pagetoll_live::host::recording::kvm_counters;
+use pagetoll_observation::Observation;
 use pagetoll_xentrace::symbols::Symbols;
 
 use super::super::watched::watched;

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use pagetoll_backend::input;
-use pagetoll_captures::causes::{
-    Cause, CauseRow, Causes, Fault, Memory, Stall, causes, causes_of_stream,
-};
+use pagetoll_captures::{causes, causes_of_stream};
+use pagetoll_causes::{Cause, CauseRow, Causes, Fault, Memory, Stall};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
 

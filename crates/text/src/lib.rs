@@ -1,0 +1,15 @@
+//! Text that was recorded elsewhere, as readers of it need it: its lines, JSON in parts, positions of what they refuse, and
+//! what a paste has around it.
+//!
+//! Not here: what any tool prints.
+
+#![forbid(unsafe_code)]
+
+pub mod json;
+mod lines;
+pub mod paste;
+mod position;
+
+pub use lines::{Line, each_line, first_lines, is_closed, lines};
+pub use paste::{LeftOut, NumberedLine};
+pub use position::{Position, ReadError, Stop, Truncated, excerpt, marker, visible};
