@@ -13,7 +13,7 @@
 //! Source: `_print_log2_hist` and `_print_linear_hist` of `src/python/bcc/table.py`, bcc 0.5 to 0.31; `trace_helpers.c` of libbpf-tools.
 
 use pagetoll_observation::{Capture, Observation};
-use pagetoll_text::{Position, ReadError, Stop, Truncated, first_lines, lines, marker};
+use pagetoll_text::{Position, ReadError, Stop, Truncated, first_lines, lines};
 use pagetoll_units::budget::{Budget, first_tree_node, in_tree};
 
 use super::bpftrace::{Bucket, MAX_BUCKETS, MapValue, Output, REPORTED, Values, memory};
@@ -44,18 +44,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Output, ReadError> {
         open: None,
     };
     let ended = reader.record(bytes);
-    let truncated = marker(ended)?;
-    if reader.output.maps.is_empty() && truncated.is_none() {
-        return Err(ReadError::new(
-            Position::Byte(0),
-            "histogram",
-            "none; expected rows such as `4 -> 7 : 12 |***|`",
-        ));
-    }
-    Ok(Output {
-        truncated,
-        ..reader.output
-    })
+    let problem = "none; expected rows such as `4 -> 7 : 12 |***|`";
+    reader.output.finish(ended, "histogram", problem)
 }
 
 struct Reader {
@@ -105,10 +95,7 @@ impl Reader {
         self.finish(place)?;
         match line.split_once(" = ") {
             Some((_, section)) if !section.contains(", ") => section.clone_into(&mut self.section),
-            _ => {
-                self.output.passed_over += 1;
-                self.output.first_passed_over.get_or_insert(place);
-            }
+            _ => self.output.left_out.add(place, line),
         }
         Ok(())
     }
@@ -179,8 +166,9 @@ mod tests {
         };
         let expected = MapValue::Histogram(vec![bucket(0, 1, 0), bucket(2, 3, 12)]);
         assert_eq!(output.maps["usecs"]["vfio_pin_pages_remote"], expected);
-        assert_eq!(output.passed_over, 2);
-        assert_eq!(output.first_passed_over, Some(Position::Line(1)));
+        assert_eq!(output.left_out.lines, 2);
+        let first = output.left_out.first.map(|line| line.place());
+        assert_eq!(first, Some(Position::Line(1)));
     }
 
     proptest! {

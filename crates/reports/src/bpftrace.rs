@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use pagetoll_observation::{Capture, Observation};
 use pagetoll_text::json::{self, Part, json_problem};
-use pagetoll_text::{Position, ReadError, Stop, Truncated, first_lines, marker};
+use pagetoll_text::{LeftOut, Position, ReadError, Stop, Truncated, first_lines, marker};
 use pagetoll_units::budget::{Budget, first_tree_node, in_tree, in_vector};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -44,13 +44,27 @@ pub(crate) struct Output {
     /// Lines with other objects, by their type.
     pub(crate) others: BTreeMap<String, u64>,
     /// Lines that are no object; of a text, no value of a map.
-    pub(crate) passed_over: u64,
-    /// The first of them.
-    pub(crate) first_passed_over: Option<Position>,
+    pub(crate) left_out: LeftOut,
     /// Values of maps that were printed again later.
     pub(crate) replaced: u64,
     /// End of the file, if the reader stopped before it.
     pub(crate) truncated: Option<Truncated>,
+}
+
+impl Output {
+    /// The output of a tool that prints maps as text, where the text ended so. A whole text without a map is none of the tool's.
+    pub(crate) fn finish(
+        self,
+        ended: Result<(), Stop>,
+        field: &str,
+        problem: &str,
+    ) -> Result<Self, ReadError> {
+        let truncated = marker(ended)?;
+        if self.maps.is_empty() && truncated.is_none() {
+            return Err(ReadError::new(Position::Byte(0), field, problem));
+        }
+        Ok(Self { truncated, ..self })
+    }
 }
 
 #[derive(Deserialize)]
@@ -124,8 +138,8 @@ impl Reader {
             } else {
                 // What encloses and separates the objects of a list.
                 if !matches!(line.trim_ascii(), b"" | b"[" | b"]" | b",") {
-                    self.output.passed_over += 1;
-                    self.output.first_passed_over.get_or_insert(place);
+                    let line = String::from_utf8_lossy(line);
+                    self.output.left_out.add(place, &line);
                 }
                 end.map_or(rest.len(), |end| end + 1)
             };
@@ -268,7 +282,7 @@ mod tests {
         assert!(is(OUTPUT.as_bytes()) && !is(b"{\"return\": []}"));
         let output = read(OUTPUT.as_bytes()).unwrap();
         assert_eq!(
-            (output.probes, output.lost, output.passed_over),
+            (output.probes, output.lost, output.left_out.lines),
             (Some(3), 7, 1)
         );
         assert_eq!(

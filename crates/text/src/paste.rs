@@ -39,6 +39,12 @@ impl NumberedLine {
             text: excerpt(text),
         }
     }
+
+    /// Its position.
+    #[must_use]
+    pub const fn place(&self) -> Position {
+        Position::Line(self.line)
+    }
 }
 
 impl fmt::Display for NumberedLine {
@@ -56,10 +62,15 @@ impl LeftOut {
 
     /// Counts a line.
     pub fn add(&mut self, place: Position, line: &str) {
+        self.add_lines(place, 1, line);
+    }
+
+    /// Counts lines that follow each other, by the place and the text of the first.
+    pub fn add_lines(&mut self, place: Position, lines: u64, line: &str) {
         let Position::Line(number) = place else {
             return;
         };
-        self.lines += 1;
+        self.lines += lines;
         if self.first.as_ref().is_none_or(|first| number < first.line) {
             self.first = Some(NumberedLine::new(number, line.trim()));
         }

@@ -12,10 +12,11 @@ pub(crate) fn observed(capture: Capture, output: Output) -> Observation {
             unknown.insert(name.to_owned(), count);
         }
     };
-    if let Some(place) = output.first_passed_over {
+    if let Some(first) = &output.left_out.first {
+        let place = first.place();
         more(
             &format!("({place} and others that are no value of a map)"),
-            output.passed_over,
+            output.left_out.lines,
         );
     }
     let printed = u64::try_from(output.printed.len()).unwrap_or(u64::MAX);

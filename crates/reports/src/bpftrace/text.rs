@@ -18,7 +18,7 @@
 //! Source: `TextOutput` of `src/output.cpp` and, since 0.24, of `src/output/text.cpp`; bpftrace 0.9 to 0.26.
 
 use pagetoll_observation::{Capture, Observation};
-use pagetoll_text::{Position, ReadError, Stop, Truncated, first_lines, marker};
+use pagetoll_text::{Position, ReadError, Stop, Truncated, first_lines};
 use pagetoll_units::budget::{Budget, first_tree_node, in_tree};
 
 use super::value::{self, Bucket, MAX_BUCKETS, MapValue, one_line};
@@ -79,24 +79,14 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Output, ReadError> {
         opened: None,
     };
     let ended = reader.record(bytes);
-    let truncated = marker(ended)?;
     let mut output = reader.output;
     for (name, map) in reader.maps {
         let mut values = map.before;
         values.extend(map.values);
         output.maps.insert(name, values);
     }
-    if output.maps.is_empty() && truncated.is_none() {
-        return Err(ReadError::new(
-            Position::Byte(0),
-            "maps",
-            "none; expected lines such as `@NAME[KEY]: NUMBER`",
-        ));
-    }
-    Ok(Output {
-        truncated,
-        ..output
-    })
+    let problem = "none; expected lines such as `@NAME[KEY]: NUMBER`";
+    output.finish(ended, "maps", problem)
 }
 
 /// A map: what its last print has, and what earlier ones have whose keys did not come again.
@@ -257,7 +247,7 @@ impl Reader {
         }
         let is_too_long = |opened: &mut Opened| opened.text.len() > MAX_KEY_BYTES;
         if let Some(opened) = self.opened.take_if(is_too_long) {
-            self.pass_over(opened.place, opened.lines);
+            self.leave_out(&opened);
         }
         Ok(())
     }
@@ -289,20 +279,20 @@ impl Reader {
         } else if let Some(lost) = lost(line) {
             self.output.lost = self.output.lost.saturating_add(lost);
         } else {
-            self.pass_over(place, 1);
+            self.output.left_out.add(place, line);
         }
         Ok(())
     }
 
-    fn pass_over(&mut self, place: Position, lines: u64) {
-        self.output.passed_over += lines;
-        self.output.first_passed_over.get_or_insert(place);
+    fn leave_out(&mut self, key: &Opened) {
+        let first = key.text.lines().next().unwrap_or_default();
+        self.output.left_out.add_lines(key.place, key.lines, first);
     }
 
     /// Gives up a key that never ended.
     fn close(&mut self) {
         if let Some(opened) = self.opened.take() {
-            self.pass_over(opened.place, opened.lines);
+            self.leave_out(&opened);
         }
     }
 
