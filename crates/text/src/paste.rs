@@ -86,23 +86,29 @@ impl LeftOut {
 /// Recognises, by its first bytes, text that something is around.
 #[must_use]
 pub fn is_wrapped(head: &[u8]) -> bool {
-    let mut lines = first_lines(head).take(LINES);
-    head.starts_with(BYTE_ORDER_MARK)
-        || !Prefix::all_of(head).is_empty()
-        || lines.any(|line| {
-            is_left_out(line) || ENTITIES.iter().any(|(entity, _)| line.contains(entity))
-        })
+    prefixes(head).is_some()
+}
+
+/// The prefixes of a text that something is around, which may be none.
+fn prefixes(text: &[u8]) -> Option<Vec<Prefix>> {
+    let unmarked = text.strip_prefix(BYTE_ORDER_MARK);
+    let prefixes = Prefix::all_of(unmarked.unwrap_or(text));
+    let has_entity = |line: &str| ENTITIES.iter().any(|(entity, _)| line.contains(entity));
+    let mut lines = first_lines(text).take(LINES);
+    let is_wrapped = unmarked.is_some()
+        || !prefixes.is_empty()
+        || lines.any(|line| is_left_out(line) || has_entity(line));
+    is_wrapped.then_some(prefixes)
 }
 
 /// Takes off, of each line, what is in front of it, and leaves out prompts and fences.
 #[must_use]
 pub fn unwrap(text: Vec<u8>) -> (Vec<u8>, LeftOut) {
     let mut left_out = LeftOut::default();
-    if !is_wrapped(&text) {
+    let Some(prefixes) = prefixes(&text) else {
         return (text, left_out);
-    }
+    };
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
-    let prefixes = Prefix::all_of(text);
     let mut unwrapped = Vec::with_capacity(text.len());
     for (number, bytes) in (1..).zip(text.split_inclusive(|&byte| byte == b'\n')) {
         let line = String::from_utf8_lossy(bytes);
