@@ -250,7 +250,7 @@ fn idle(observation: &Observation) -> Vec<String> {
     others.map(|party| party.name.clone()).collect()
 }
 
-/// Functions that both captures have calls of, and those that one has.
+/// Functions that are called in both captures, and in one alone.
 fn functions(both: [&Observation; 2]) -> Result<(Vec<Pair>, [Vec<String>; 2]), Incomparable> {
     let named = both.map(|side| {
         let parties = side.parties.iter();

@@ -144,7 +144,7 @@ pub static FORMATS: [Format; 20] = [
     },
 ];
 
-/// Bytes of a capture that tell its format.
+/// Bytes of a capture by which its format is recognised.
 pub(crate) const HEAD: usize = 64 << 10;
 
 /// Lines by which the beginning of a table is known, where its first one is not enough.

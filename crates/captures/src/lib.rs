@@ -6,7 +6,7 @@
 //! `pagetoll_xentrace`, and `pagetoll_ftrace` for the text of Linux's tracers; what the events of a trace are to a user is
 //! here. Text is read as people paste it: `pagetoll_text` takes off what is around it, and `sections` finds each form in it.
 //!
-//! [`causes`] follows each page of a guest through a capture, and tells why it faulted, by `pagetoll_causes`.
+//! [`causes`] gives the cause of each fault of a guest, by `pagetoll_causes`.
 //!
 //! Everything here is pure: bytes in, plain data out; it neither records nor prints.
 

@@ -78,7 +78,7 @@ fn refusal(text: &[u8]) -> CaptureError {
         .unwrap_or(CaptureError::Unknown)
 }
 
-/// The sections of a text. Lines before the first are left out, but for comments above a trace, which tell of it.
+/// The sections of a text. Lines before the first are left out, except comments above a trace, which belong to it.
 fn sections<'a>(text: &'a [u8], left_out: &mut LeftOut) -> Vec<Section<'a>> {
     let mut search = Search::new(left_out);
     let mut place = Place::default();

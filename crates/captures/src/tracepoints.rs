@@ -91,7 +91,7 @@ impl Threads {
         self.by_key.entry(key).or_default()
     }
 
-    /// The threads as parties: those that did most of the work first.
+    /// The threads as parties, in descending order of their work.
     pub(super) fn observed(self, capture: Capture, tally: &Tally) -> Observation {
         let named = self.by_key.into_iter().map(|((comm, tid), thread)| {
             let pid = thread.pid;

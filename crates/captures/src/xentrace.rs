@@ -113,7 +113,7 @@ fn unknown(summary: &Summary<PvDetail>, times: &Times) -> BTreeMap<String, u64> 
         .collect()
 }
 
-/// Exits of a trace that does not tell which vCPU a CPU runs.
+/// Exits of a trace that does not say which vCPU a CPU runs.
 fn unscheduled(summary: &Summary<PvDetail>, times: &Times) -> u64 {
     let mut logs = summary.pcpus().map(|(_, log)| log.bytes(Class::Sched));
     if logs.any(|bytes| bytes > 0) {

@@ -138,7 +138,7 @@ pub struct Causes {
     pub vcpus: Vec<VcpuRow>,
     /// By range, the one with most faults first.
     pub ranges: Vec<RangeRow>,
-    /// Ranges that are not told.
+    /// Ranges that are left out.
     #[serde(skip_serializing_if = "is_none")]
     pub other_ranges: usize,
     /// Calls that discarded memory.

@@ -1,7 +1,7 @@
 //! `info stats` of QEMU's human monitor: `    pages_4k (instant): 796`, one line for each counter.
 //!
-//! Whose they are is said by the command above, if it was copied too, or by a line above the counters in the form that the
-//! patches had before QEMU 7.1. Counters of other providers than KVM are passed over.
+//! The command above, if it was copied too, names the VM or the vCPU; before QEMU 7.1, in the form of the patches, a line above
+//! the counters does. Counters of other providers than KVM are passed over.
 //!
 //! Source: `print_stats_results` of `stats/stats-hmp-cmds.c` (until 9.0 `monitor/hmp-cmds.c`), QEMU 7.1 to 10.2.
 
@@ -33,7 +33,7 @@ pub fn is(bytes: &[u8]) -> bool {
     lines.any(|line| Stat::read(line).is_some())
 }
 
-/// Records counters; those of a later command are the next sample.
+/// Records counters. A later command gives the next sample.
 fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
     let mut reader = Reader {
         recorder,

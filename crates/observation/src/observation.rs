@@ -95,7 +95,7 @@ pub struct Observation {
 pub struct Party {
     /// Name in the capture, such as `d0v1`.
     pub name: String,
-    /// Unit of costs; `None` where the capture does not tell how much was done.
+    /// Unit of costs; `None` where the capture does not say how much was done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<Unit>,
     /// Number of its hypercalls that are continuations, which Xen makes of preempted ones.

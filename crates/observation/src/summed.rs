@@ -24,7 +24,7 @@ pub struct Thread {
 /// Threads of a capture, summed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summed {
-    /// vCPUs, then processes and threads of a name, those that did most first.
+    /// vCPUs, then processes and threads of a name, in descending order of their work.
     pub parties: Vec<Party>,
     /// All other threads.
     #[serde(skip_serializing_if = "Option::is_none")]

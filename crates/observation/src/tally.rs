@@ -7,7 +7,7 @@ use pagetoll_units::budget::{Budget, in_vector};
 
 use crate::{Capture, Item, Observation, Party};
 
-/// Bytes that whoever prints an item takes for it. Assumed.
+/// Bytes that the rendering of an item takes. Assumed.
 const REPORTED: usize = 160;
 
 /// Parties so far.

@@ -27,7 +27,7 @@ pub(crate) use value::{Bucket, MAX_BUCKETS, MapValue, memory};
 /// The values of a map by key, several parts separated by commas; a map without keys has one value, whose key is empty.
 pub(crate) type Values = BTreeMap<String, MapValue>;
 
-/// Bytes for each map that whoever goes on with it is assumed to take.
+/// Bytes that the observation of a map takes. Assumed.
 pub(super) const REPORTED: usize = 256;
 
 /// Output of a script.

@@ -1,7 +1,7 @@
 //! bcc's `kvmexit`: exits by reason, of each thread, of some, or of a process or a vCPU together.
 //!
 //! Columns are those of the heading: `PID TID KVM_EXIT_REASON COUNT`, `TID ..`, `TIDS ..`, or no thread. Reasons that the
-//! tool has no name for are all `N/A`. Its seconds are those that it was told to sleep for.
+//! tool has no name for are all `N/A`. Its seconds are the interval that was ordered, not one that was measured.
 //!
 //! Source: `tools/kvmexit.py` of bcc 0.21 to 0.35.
 

@@ -20,9 +20,9 @@ use column::Heading;
 pub use observation::observe;
 pub(crate) use row::Reason;
 
-/// Bytes for each reason that whoever goes on with it is assumed to take.
+/// Bytes that the observation of a reason takes. Assumed.
 const REPORTED: usize = 160;
-/// Bytes for each table that whoever goes on with it is assumed to take.
+/// Bytes that the observation of a table takes. Assumed.
 const REPORTED_TABLE: usize = 256;
 
 /// Name of the format.

@@ -1,7 +1,7 @@
 //! The text of `xenalyze --summary`: what each vCPU of each domain did, by runstate, exit, trap and hypercall.
 //!
-//! Times are cycles of the time-stamp counter: xenalyze's seconds assume a clock of 2.4 GHz unless it is told another. Its
-//! volumes, domains' runstates, memory operations, interrupts and what it tells within a reason are passed over.
+//! Times are cycles of the time-stamp counter: xenalyze's seconds assume a clock of 2.4 GHz where `--cpu-hz` gives no other. Its
+//! volumes, domains' runstates, memory operations, interrupts and the details of each reason are passed over.
 //! Hypercalls include those inside multicalls.
 //!
 //! Source: `summary`, `vcpu_summary`, `hvm_summary`, `sched_summary_vcpu`, `pv_summary` and `PRINT_SUMMARY` of
@@ -17,9 +17,9 @@ use pagetoll_xentrace::{HypercallOp, Runstate, exit_names};
 
 pub use observation::observe;
 
-/// Bytes for each row that whoever goes on with it is assumed to take.
+/// Bytes that the observation of a row takes. Assumed.
 const REPORTED: usize = 384;
-/// Bytes for each vCPU that whoever goes on with it is assumed to take.
+/// Bytes that the observation of a vCPU takes. Assumed.
 const REPORTED_VCPU: usize = 256;
 
 const TOTAL: &str = "Total time:";
@@ -280,7 +280,7 @@ impl Reader {
 #[derive(Debug, PartialEq, Eq)]
 enum Read {
     Row(Row),
-    /// Known, but told elsewhere or not at all.
+    /// Known, but in another row or of no use.
     Passed,
     Unknown,
 }
@@ -301,7 +301,7 @@ fn ends_part(line: &str) -> bool {
     HEADINGS.iter().any(|heading| line.starts_with(heading))
 }
 
-/// Intel's reasons, AMD's, or a number that xenalyze has no name for. What it tells within a reason is in lower case, or has
+/// Intel's reasons, AMD's, or a number that xenalyze has no name for. Details of a reason are in lower case, or have
 /// signs.
 fn is_reason(name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
@@ -326,7 +326,7 @@ fn exit(line: &str) -> Read {
     })
 }
 
-/// Passes over what is told within a reason, whole or wrapped, and the end of such a line.
+/// Passes over the details of a reason, whole or wrapped, and the end of such a line.
 fn passed(line: &str) -> Read {
     let is_figure = |word: &str| {
         let is_part = |c: char| c.is_ascii_digit() || ".%s{}|-".contains(c);

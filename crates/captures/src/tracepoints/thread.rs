@@ -31,7 +31,7 @@ pub(super) struct Thread {
 struct Sum {
     count: u64,
     pages: Option<u64>,
-    /// Time of those that ended.
+    /// Time of the occurrences that ended.
     time: Option<Nanos>,
     ticks: Option<u64>,
     ended: u64,

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 /// Buckets of a histogram: `lhist()` has at most 1002, `hist()` with five bits 2048.
 pub(crate) const MAX_BUCKETS: usize = 1 << 13;
 
-/// Bytes for each value that whoever goes on with it is assumed to take.
+/// Bytes that the observation of a value takes. Assumed.
 const REPORTED: usize = 352;
 
 /// Values that fell into a range.
