@@ -83,7 +83,10 @@ enum Key {
 }
 
 /// Threads that are summed.
-type Sum<'p> = (Key, Vec<&'p Party>);
+struct Sum<'p> {
+    key: Key,
+    members: Vec<&'p Party>,
+}
 
 /// Events of a guest, of its memory or of its devices: not those that any process of a host makes.
 fn works(party: &Party) -> bool {
@@ -132,25 +135,23 @@ fn groups<'p>(parties: &[&'p Party], key: impl Fn(&Party, usize) -> Key) -> Vec<
     for (index, party) in parties.iter().enumerate() {
         groups.entry(key(party, index)).or_default().push(party);
     }
-    let work = |(_, members): &Sum<'p>| {
-        let units = members.iter().filter_map(|party| party.unit);
-        let events = members.iter().flat_map(|party| &party.items);
+    let work = |sum: &Sum<'p>| {
+        let units = sum.members.iter().filter_map(|party| party.unit);
+        let events = sum.members.iter().flat_map(|party| &party.items);
         let events = total(events.map(|item| item.count));
         std::cmp::Reverse((total(units.map(|unit| unit.count)), events))
     };
-    let mut groups: Vec<_> = groups.into_iter().collect();
+    let groups = groups.into_iter();
+    let mut groups: Vec<_> = groups.map(|(key, members)| Sum { key, members }).collect();
     groups.sort_by_cached_key(work);
     groups
 }
 
 fn flat(groups: Vec<Sum<'_>>) -> Vec<&Party> {
-    groups
-        .into_iter()
-        .flat_map(|(_, members)| members)
-        .collect()
+    groups.into_iter().flat_map(|sum| sum.members).collect()
 }
 
-fn sum((key, members): &Sum<'_>) -> Party {
+fn sum(Sum { key, members }: &Sum<'_>) -> Party {
     let [first, rest @ ..] = members.as_slice() else {
         return Party::new(String::new(), None, Vec::new());
     };
