@@ -5,6 +5,8 @@ use pagetoll_observation::{Group, Observation};
 use pagetoll_xentrace::symbols::Symbols;
 use proptest::prelude::*;
 
+use super::{Damage, losses};
+
 type Figures<'a> = Vec<(Group, &'a str, u64, Option<f64>)>;
 
 fn items(observation: &Observation) -> Figures<'_> {
@@ -22,18 +24,6 @@ enum Layout {
     Current,
     Shares,
     Children,
-}
-
-/// Damage that a paste has.
-#[derive(Clone, Debug)]
-enum Damage {
-    None,
-    Quoted,
-    Barred,
-    Prompt,
-    Returns,
-    Elided(usize),
-    Cut(usize),
 }
 
 type Truth = Vec<(String, i64, i64)>;
@@ -81,30 +71,6 @@ fn print(parents: &Truth, exits: &Truth, layout: Layout) -> String {
     text
 }
 
-fn damaged(text: String, damage: &Damage) -> String {
-    let lines = |prefix: &str| {
-        text.lines()
-            .map(|line| format!("{prefix}{line}\n"))
-            .collect()
-    };
-    match damage {
-        Damage::None => text,
-        Damage::Quoted => lines("> "),
-        Damage::Barred => lines("|"),
-        Damage::Prompt => format!("root@host1:~# kvm_stat\n{text}root@host1:~# "),
-        Damage::Returns => text.replace('\n', "\r\n"),
-        Damage::Elided(at) => {
-            let count = text.lines().count();
-            let elided = text.lines().enumerate().map(|(number, line)| match number {
-                number if number == at % count => "[...]\n".to_owned(),
-                _ => format!("{line}\n"),
-            });
-            elided.collect()
-        }
-        Damage::Cut(at) => text[..at % (text.len() + 1)].to_owned(),
-    }
-}
-
 fn truth() -> impl Strategy<Value = Truth> {
     let names =
         prop::collection::btree_map("kvm_[a-z_]{1,9}", (0..1_i64 << 33, 0..99_999_i64), 1..5);
@@ -114,18 +80,6 @@ fn truth() -> impl Strategy<Value = Truth> {
             .map(|(name, (value, rate))| (name, value + rate, rate));
         rows.collect()
     })
-}
-
-fn damage() -> impl Strategy<Value = Damage> {
-    prop_oneof![
-        Just(Damage::None),
-        Just(Damage::Quoted),
-        Just(Damage::Barred),
-        Just(Damage::Prompt),
-        Just(Damage::Returns),
-        any::<usize>().prop_map(Damage::Elided),
-        any::<usize>().prop_map(Damage::Cut),
-    ]
 }
 
 fn layout() -> impl Strategy<Value = Layout> {
@@ -146,13 +100,13 @@ proptest! {
         mut parents in truth(),
         exits in truth(),
         layout in layout(),
-        damage in damage(),
+        damage in losses("|"),
     ) {
         parents.push(("kvm_exit".to_owned(), exits.iter().map(|row| row.1).sum(), 9));
-        let text = damaged(print(&parents, &exits, layout), &damage);
+        let text = damage.to(&print(&parents, &exits, layout));
         let observed = observe("f", std::io::Cursor::new(text.as_bytes()), &Symbols::default());
         let Ok(observed) = observed else {
-            prop_assert!(matches!(damage, Damage::Cut(_) | Damage::Elided(_)), "{text}");
+            prop_assert!(damage.loses_lines(), "{text}");
             return Ok(());
         };
         prop_assert_eq!(&observed.capture.format, "kvm_stat");
@@ -173,8 +127,7 @@ proptest! {
             let rate = Some(f64::from(u32::try_from(*rate).unwrap())).filter(|rate| *rate > 0.0);
             prop_assert_eq!(per_second.filter(|rate| *rate > 0.0), rate, "{}", text);
         }
-        let may_lack = matches!(damage, Damage::Cut(_) | Damage::Elided(_));
-        prop_assert!(missing == 0 || may_lack, "{missing} of {text}");
+        prop_assert!(missing == 0 || damage.loses_lines(), "{missing} of {text}");
         let said = observed.capture.truncated.is_some()
             || !observed.capture.left_out.is_none()
             || !observed.capture.unknown.is_empty();

@@ -27,6 +27,12 @@ enum Damage {
     /// By a mailer, at 72 columns.
     Wrapped,
     WithoutTheLastLineFeed,
+    BetweenPrompts,
+    Prefixed(&'static str),
+    /// A line of it, counted modulo their number.
+    Elided(usize),
+    /// Behind a byte, counted modulo their number.
+    Cut(usize),
 }
 
 fn damages() -> impl Strategy<Value = Damage> {
@@ -41,18 +47,57 @@ fn damages() -> impl Strategy<Value = Damage> {
     ])
 }
 
+/// Damage of a text that may lose lines, or get a prefix.
+fn losses(prefix: &'static str) -> impl Strategy<Value = Damage> {
+    prop_oneof![
+        Just(Damage::None),
+        Just(Damage::CarriageReturns),
+        Just(Damage::Quoted),
+        Just(Damage::BetweenPrompts),
+        Just(Damage::Prefixed(prefix)),
+        any::<usize>().prop_map(Damage::Elided),
+        any::<usize>().prop_map(Damage::Cut),
+    ]
+}
+
 impl Damage {
+    fn loses_lines(self) -> bool {
+        matches!(self, Self::Elided(_) | Self::Cut(_))
+    }
+
     fn to(self, text: &str) -> String {
         match self {
             Self::None => text.to_owned(),
             Self::CarriageReturns => text.replace('\n', "\r\n"),
-            Self::Quoted => text.lines().map(|line| format!("> {line}\n")).collect(),
+            Self::Quoted => prefixed(text, "> "),
             Self::Fenced => format!("```\n{text}```\n"),
             Self::BelowAPrompt => format!("[root@host ~]# cat capture.txt\n{text}"),
             Self::Wrapped => text.lines().map(wrapped).collect(),
             Self::WithoutTheLastLineFeed => text.trim_end_matches('\n').to_owned(),
+            Self::BetweenPrompts => {
+                format!("root@host1:~# tool -e 'kvm:*'\n{text}root@host1:~# ")
+            }
+            Self::Prefixed(prefix) => prefixed(text, prefix),
+            Self::Elided(at) => {
+                let mut lines: Vec<_> = text.lines().collect();
+                let at = at % lines.len();
+                lines[at] = "[...]";
+                prefixed(&lines.join("\n"), "")
+            }
+            Self::Cut(at) => {
+                let mut at = at % (text.len() + 1);
+                while !text.is_char_boundary(at) {
+                    at -= 1;
+                }
+                text[..at].to_owned()
+            }
         }
     }
+}
+
+fn prefixed(text: &str, prefix: &str) -> String {
+    let lines = text.lines();
+    lines.map(|line| format!("{prefix}{line}\n")).collect()
 }
 
 /// Breaks a line at its last spaces before column 72.
