@@ -26,8 +26,8 @@ pub struct Recording {
     pub source: &'static str,
     /// Content of its captures.
     pub tells: &'static str,
-    /// Script that the commands run, by the name that they use.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Script that the commands run.
+    #[serde(skip)]
     pub script: Option<Script>,
     /// Commands, one after the other; the last ones read what was recorded.
     pub commands: Vec<String>,
@@ -40,17 +40,14 @@ pub struct Recording {
 }
 
 /// Script of a recorder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// Name of its file.
-    pub file: &'static str,
     /// Its text.
     pub text: &'static str,
 }
 
 /// Causes of faults, by bpftrace.
 pub const WHY_SCRIPT: Script = Script {
-    file: "why.bt",
     text: include_str!("recording/why.bt"),
 };
 
@@ -177,6 +174,7 @@ const SOURCES: &[Source] = &[
         tells: "the causes of one VM's faults and the stalls that they were, counted in the kernel: nothing is lost, however long it runs",
         with: With::Bpftrace(WHY_SCRIPT),
         commands: &[
+            "pagetoll read --how why-bpftrace --script > why.bt",
             "BPFTRACE_MAP_KEYS_MAX=4194304 BPFTRACE_MAX_MAP_KEYS=4194304 timeout -s INT 60 bpftrace why.bt 0 > why.txt",
             "pagetoll read why.txt",
         ],
@@ -558,7 +556,7 @@ mod tests {
             let (reads, records): (Vec<_>, Vec<_>) = recording
                 .commands
                 .iter()
-                .partition(|command| command.starts_with("pagetoll "));
+                .partition(|command| command.starts_with("pagetoll ") && !command.contains(" > "));
             assert!(reads[0].starts_with("pagetoll read "), "{reads:?}");
             for command in reads {
                 let file = command.split(' ').nth(2).unwrap();

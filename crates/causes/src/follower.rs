@@ -178,6 +178,7 @@ impl<'a> Follower<'a> {
         self.on_thread(event, |thread| {
             thread.call = None;
             thread.faulted = Some(fault.error_code);
+            thread.tried.fault(fault.address >> 12);
         });
     }
 
@@ -190,16 +191,23 @@ impl<'a> Follower<'a> {
         });
     }
 
-    /// The vCPU goes on: it was stopped since its exit.
+    /// The vCPU goes on: it was stopped since its exit, or since the first of several for a fault that KVM gave up and saw again.
     fn enter(&mut self, event: &Event) {
         let Some(thread) = self.thread(event) else {
             return;
         };
         let (exit, answered) = (thread.exit.take(), thread.answered.take());
-        (thread.requested, thread.faulted) = (None, None);
-        if let (Some(exit), Some(Nanos(entry)), Some(cause)) = (exit, event.time.time(), answered) {
-            let nanos = entry.saturating_sub(exit.0);
-            self.counts.stall(&event.task, cause, nanos);
+        let is_unanswered = thread.faulted.take().is_some();
+        thread.requested = None;
+        let (Some(exit), Some(Nanos(entry))) = (exit, event.time.time()) else {
+            return;
+        };
+        let nanos = entry.saturating_sub(exit.0);
+        if let Some(cause) = answered {
+            let tried = std::mem::take(&mut thread.tried);
+            self.counts.stall(&event.task, cause, nanos + tried.nanos);
+        } else if is_unanswered {
+            thread.tried.nanos += nanos;
         }
     }
 

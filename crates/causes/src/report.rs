@@ -32,10 +32,10 @@ pub enum Memory {
     Unknown,
 }
 
-/// Time that a vCPU was stopped for faults, from its exit to its next entry.
+/// Time that a vCPU was stopped for faults, from its exit to its next entry, with those of tries that KVM gave up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stall {
-    /// Stops; of several faults in one, the first is its cause.
+    /// Stops, with all tries of a fault as one; of several faults in one, the first is its cause.
     pub stops: u64,
     /// Nanoseconds of all.
     pub nanos: u64,

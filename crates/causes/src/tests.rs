@@ -129,6 +129,15 @@ impl Trace {
     }
 }
 
+fn exit() -> Payload {
+    Payload::KvmExit(KvmExit {
+        reason: Name::from("EPT_VIOLATION"),
+        pc: VirtualAddress(0),
+        info1: None,
+        info2: None,
+    })
+}
+
 fn slot() -> Slot {
     Slot {
         gpa: 0,
@@ -400,19 +409,11 @@ fn a_gap_begins_with_the_last_record_of_its_cpu() {
 #[test]
 fn entries_made_ahead_are_no_faults_and_a_stop_is_from_exit_to_entry() {
     let mut trace = written();
-    let exit = |trace: &mut Trace| {
-        trace.vcpu(Payload::KvmExit(KvmExit {
-            reason: Name::from("EPT_VIOLATION"),
-            pc: VirtualAddress(0),
-            info1: None,
-            info2: None,
-        }));
-    };
-    exit(&mut trace);
+    trace.vcpu(exit());
     trace.fault(6, 1, WRITABLE);
     trace.set(7, 1, READ_ONLY);
     trace.vcpu(Payload::KvmEntry(KvmEntry { pc: None }));
-    exit(&mut trace);
+    trace.vcpu(exit());
     trace.vcpu(Payload::KvmEntry(KvmEntry { pc: None }));
     let (_, causes) = follow(&trace.items, &[slot()]);
     assert_eq!((causes.faults, causes.ahead, causes.pages), (2, 1, 2));
@@ -420,6 +421,29 @@ fn entries_made_ahead_are_no_faults_and_a_stop_is_from_exit_to_entry() {
     assert_eq!((stall.stops, stall.nanos, stall.longest), (1, 4000, 4000));
     assert_eq!(causes.vcpus[0].thread, "CPU 0/KVM 11");
     assert_eq!((causes.ranges[0].start, causes.ranges[0].faults), (0, 2));
+}
+
+/// A copy in the host invalidates the page that it is for, so that KVM gives up once.
+#[test]
+fn a_stall_has_the_tries_that_kvm_gave_up() {
+    let mut trace = Trace::default();
+    trace.begin();
+    for (frame, is_answered) in [(5, false), (6, false), (6, true), (7, true)] {
+        trace.vcpu(exit());
+        trace.vcpu(Payload::KvmPageFault(KvmPageFault {
+            address: frame << 12,
+            error_code: 0,
+        }));
+        if is_answered {
+            trace.set(frame, 1, WRITABLE);
+        }
+        trace.vcpu(Payload::KvmEntry(KvmEntry { pc: None }));
+        trace.vcpu(exit());
+        trace.vcpu(Payload::KvmEntry(KvmEntry { pc: None }));
+    }
+    let (_, causes) = follow(&trace.items, &[slot()]);
+    let stall = causes.causes[0].stall.unwrap();
+    assert_eq!((stall.stops, stall.nanos, stall.longest), (2, 8000, 5000));
 }
 
 /// With a TDP MMU, each change of an entry is recorded with its frame.

@@ -162,6 +162,23 @@ impl Taken {
     }
 }
 
+/// A fault until it is answered: KVM gives up, and the vCPU faults again, where memory changes meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Tried {
+    /// Frame of `kvm_page_fault`.
+    pub(super) frame: Option<u64>,
+    /// Time of the stops in which it was not answered.
+    pub(super) nanos: u64,
+}
+
+impl Tried {
+    pub(super) fn fault(&mut self, frame: u64) {
+        if self.frame.replace(frame) != Some(frame) {
+            self.nanos = 0;
+        }
+    }
+}
+
 /// A thread that faults or takes pages away.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
@@ -174,6 +191,7 @@ pub(super) struct Thread {
     /// Time of the exit from the guest, and the first cause since.
     pub(super) exit: Option<Nanos>,
     pub(super) answered: Option<super::Cause>,
+    pub(super) tried: Tried,
     /// The last that was taken, until the thread does something else than take.
     pub(super) taken: Option<Taken>,
 }

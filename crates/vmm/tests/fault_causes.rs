@@ -1,4 +1,4 @@
-//! The causes that a capture of perf tells, against the truth: a guest that touches known pages while the host discards, forks,
+//! The causes that a capture of perf tells, and those that the bpftrace script counts, against the truth: a guest that touches known pages while the host discards, forks,
 //! splits, protects and turns the dirty log on.
 //!
 //! Ignored, since it needs root, /dev/kvm, perf and tracepoints:
@@ -19,14 +19,12 @@ use std::time::Duration;
 
 use kvm_bindings::{KVM_MEM_LOG_DIRTY_PAGES, kvm_userspace_memory_region};
 use kvm_ioctls::VcpuFd;
-use pagetoll_captures::causes;
+use pagetoll_captures::{WHY_SCRIPT, causes};
 use pagetoll_causes::{Cause, Causes, Fault, Memory, Slot};
 use pagetoll_vmm::arch::{self, Privilege};
 use pagetoll_vmm::guest::{self, Parameters, Program};
 use pagetoll_vmm::{Backing, Machine, MemoryKind, Slots};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
-
-const WHY_SCRIPT: &str = include_str!("../../captures/src/recording/why.bt");
 
 const PAGES: u64 = 8192;
 const BLOCK: u64 = 512;
@@ -139,7 +137,7 @@ impl Bpftrace {
             return None;
         }
         let (script, output) = (folder.join("why.bt"), folder.join("why.txt"));
-        fs::write(&script, WHY_SCRIPT).unwrap();
+        fs::write(&script, WHY_SCRIPT.text).unwrap();
         let child = Command::new("bpftrace")
             .args([script.as_os_str(), "0".as_ref()])
             .env("BPFTRACE_MAP_KEYS_MAX", "100000")
@@ -152,20 +150,104 @@ impl Bpftrace {
         Some(Self { child, output })
     }
 
-    /// By cause: stops and the nanoseconds of all.
-    fn stop(mut self) -> BTreeMap<String, (u64, u64)> {
+    fn stop(mut self) -> Stalls {
         interrupt(&mut self.child);
         let text = fs::read_to_string(&self.output).unwrap();
-        println!("{text}");
-        let rows = text.lines().filter_map(|line| {
-            let (name, row) = line.strip_prefix('@')?.split_once("_ns: count ")?;
-            let (count, row) = row.split_once(", ")?;
-            let (_, total) = row.split_once("total ")?;
-            let cause = name.replace('_', "");
-            Some((cause, (count.parse().ok()?, total.parse().ok()?)))
-        });
-        rows.collect()
+        let mut stalls = Stalls::default();
+        for (name, row) in text
+            .lines()
+            .filter_map(|line| line.strip_prefix('@')?.split_once(": "))
+        {
+            if name == "faults_without_entry" {
+                stalls.unanswered = row.parse().unwrap();
+            }
+            if let (Some(cause), Some(row)) = (name.strip_suffix("_ns"), row.strip_prefix("count "))
+            {
+                let numbers: Vec<_> = row
+                    .split(", ")
+                    .map(|word| word.rsplit(' ').next())
+                    .collect();
+                let number = |at: usize| numbers[at].unwrap().parse().unwrap();
+                stalls
+                    .by_cause
+                    .insert(cause.replace('_', ""), (number(0), number(2)));
+            }
+        }
+        stalls
     }
+}
+
+/// Stalls by a recorder.
+#[derive(Default)]
+struct Stalls {
+    /// By the name of a cause: stops, and the nanoseconds of all.
+    by_cause: BTreeMap<String, (u64, u64)>,
+    /// Stops for faults that KVM did not answer: a copy changes memory meanwhile, and it tries again.
+    unanswered: u64,
+}
+
+impl Stalls {
+    fn of(report: &Causes) -> Self {
+        let rows = report.causes.iter().filter_map(|row| {
+            let stall = row.stall.filter(|stall| stall.stops > 0)?;
+            Some((key(row.cause), (stall.stops, stall.nanos)))
+        });
+        Self {
+            by_cause: rows.collect(),
+            unanswered: report.without_entry,
+        }
+    }
+
+    /// Each cause's stalls against the guest's own time: that of the phases in which each page faults for it. A stop takes the
+    /// guest a switch more than it takes KVM, as much as for first touches.
+    fn check(&self, recorder: &str, truth: &[Phase]) {
+        let mut own: BTreeMap<Cause, (u64, u64)> = BTreeMap::new();
+        for phase in truth {
+            let mut expected = phase.expected.values();
+            let first = expected.next();
+            if let Some(Expected::Fault(cause)) =
+                first.filter(|first| expected.all(|all| all == *first))
+            {
+                let (touches, nanos) = own.entry(*cause).or_default();
+                *touches += phase.expected.len() as u64;
+                *nanos += phase.end - phase.begin;
+            }
+        }
+        let mean = |cause| {
+            let (stops, nanos) = self.by_cause.get(&key(cause))?;
+            Some(*nanos as f64 / *stops as f64)
+        };
+        let Some((first, first_touch)) = own.get(&Cause::FirstTouch).zip(mean(Cause::FirstTouch))
+        else {
+            return;
+        };
+        let switch = first.1 as f64 / first.0 as f64 - first_touch;
+        println!("{recorder}: a stop takes the guest {switch:.0} ns more than KVM");
+        for (cause, (touches, nanos)) in own {
+            let is_copy = cause == Cause::CopyOnWrite;
+            let stops = touches + if is_copy { self.unanswered } else { 0 };
+            let expected = (nanos as f64 - stops as f64 * switch) / touches as f64;
+            let found = mean(cause).unwrap();
+            println!("  {cause:?}: {found:.0} ns each, by the guest {expected:.0}");
+            assert!((found - expected).abs() <= 0.05 * expected, "{cause:?}");
+        }
+    }
+
+    /// Faults are the same by both, but for those outside of the memory that is touched, which perf's reader was not given.
+    fn compare(&self, perf: &Self) {
+        for (cause, (stops, _)) in &perf.by_cause {
+            let (own, _) = self.by_cause.get(cause).copied().unwrap_or_default();
+            println!("  {cause}: {stops} by perf, {own} by bpftrace");
+            assert!(
+                cause == "unexplained" || own.abs_diff(*stops) <= 64,
+                "{cause}"
+            );
+        }
+    }
+}
+
+fn key(cause: Cause) -> String {
+    format!("{cause:?}").to_lowercase()
 }
 
 /// Numbers without an order that anything could follow.
@@ -671,6 +753,7 @@ fn causes_are_those_that_were_injected() {
         if let Ok(keep) = std::env::var("PAGETOLL_KEEP") {
             fs::copy(&file, format!("{keep}.{}", title.replace(' ', "-"))).unwrap();
         }
+        let mut by_perf = None;
         for slots in [vec![lab.slot], vec![]] {
             let mut found = Vec::new();
             let own = Some(std::process::id());
@@ -681,26 +764,17 @@ fn causes_are_those_that_were_injected() {
             };
             let report = causes("why.data", File::open(&file).unwrap(), &slots, &mut take).unwrap();
             let counted = check(title, &lab, &found, &report);
-            for row in &report.causes {
-                println!(
-                    "{row:?} {:?}",
-                    stalls
-                        .as_ref()
-                        .and_then(|s| s.get(&format!("{:?}", row.cause).to_lowercase()))
-                );
-            }
-            for (i, p) in lab.truth.iter().enumerate() {
-                println!(
-                    "phase {i}: {} ns {} touches {:?}",
-                    p.end - p.begin,
-                    p.expected.len(),
-                    p.expected.values().next()
-                );
-            }
+            by_perf.get_or_insert(report.clone());
             if report.memory != Memory::Unknown {
                 right += counted.0;
                 all += counted.1;
             }
+        }
+        let by_perf = Stalls::of(&by_perf.unwrap());
+        by_perf.check("perf", &lab.truth);
+        if let Some(stalls) = stalls {
+            stalls.check("bpftrace", &lab.truth);
+            stalls.compare(&by_perf);
         }
     }
     println!("{right} of {all} right");

@@ -53,6 +53,9 @@ pub(crate) struct ReadArgs {
         value_parser = PossibleValuesParser::new([&[ALL_SOURCES], &*Recorder::sources()].concat()),
     )]
     pub(crate) how: Option<String>,
+    /// With --how: print the script of the source alone
+    #[arg(long, requires = "how", conflicts_with_all = ["file", "format", "output"])]
+    pub(crate) script: bool,
     /// Dump every xentrace record, symbolised
     #[arg(long, requires = "file", conflicts_with_all = ["how", "live", "compare", "format", "output"])]
     pub(crate) dump: bool,

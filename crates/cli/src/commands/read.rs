@@ -36,6 +36,9 @@ struct Read<'a> {
 
 /// Reads a capture, or two. They are read as streams, whatever their size.
 pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
+    if let (true, Some(source)) = (args.script, &args.how) {
+        return how::script(source);
+    }
     let destination = Destination::of_list(&args.output)?;
     if let Some(source) = &args.how {
         return how::run(source, &destination);

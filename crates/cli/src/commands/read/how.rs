@@ -1,37 +1,44 @@
 //! `pagetoll read --how`: the commands that record what can be read, on this host.
 
 use anyhow::Result;
-use pagetoll_captures::{Recording, Script};
+use pagetoll_captures::Recording;
 use pagetoll_render::document::{Document, Section};
 
 use super::super::write_list;
 use crate::args::ALL_SOURCES;
 use crate::doctor::recorder;
-use crate::failure::Outcome;
-use crate::output::Destination;
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Destination};
 
 /// Prints how all sources, or one, are recorded.
 pub(super) fn run(source: &str, destination: &Destination) -> Result<Outcome> {
     let source = (source != ALL_SOURCES).then_some(source);
     let recordings = recorder().recordings(source);
-    write_list(document(&recordings, source), &recordings, destination)?;
+    write_list(document(&recordings), &recordings, destination)?;
     Ok(Outcome::Success)
 }
 
-/// Recordings as a root shell takes them; a script is printed where its source is named.
-fn document(recordings: &[Recording], named: Option<&str>) -> Document {
+/// Prints the script of a source, as it is.
+pub(super) fn script(source: &str) -> Result<Outcome> {
+    let recordings = recorder().recordings(Some(source));
+    let script = recordings.iter().find_map(|recording| recording.script);
+    let script = script.ok_or_else(|| {
+        Failure::BadInput(format!(
+            "--script: {source}: is recorded without one; expected why-bpftrace"
+        ))
+    })?;
+    output::print(script.text)?;
+    Ok(Outcome::Success)
+}
+
+fn document(recordings: &[Recording]) -> Document {
     let section = |recording: &Recording| {
         let lacks = recording
             .lacks
             .iter()
             .map(|lack| format!("# lacking here: {lack}"));
         let notes = recording.notes.iter().map(|note| format!("# {note}"));
-        let script = recording
-            .script
-            .into_iter()
-            .flat_map(|script| lines(script, recording.source, named));
-        let commands = recording.commands.iter().cloned();
-        let lines = lacks.chain(notes).chain(script).chain(commands);
+        let lines = lacks.chain(notes).chain(recording.commands.iter().cloned());
         Section::lines(
             format!("{}: {}", recording.source, recording.tells),
             lines.collect(),
@@ -40,18 +47,5 @@ fn document(recordings: &[Recording], named: Option<&str>) -> Document {
     Document {
         title: "read: how it is recorded here, as root".to_owned(),
         sections: recordings.iter().map(section).collect(),
-    }
-}
-
-/// A script as a shell writes it, or else how to have it printed.
-fn lines(script: Script, source: &str, named: Option<&str>) -> Vec<String> {
-    let Script { file, text } = script;
-    match named {
-        None => vec![format!("# {file}: pagetoll read --how {source}")],
-        Some(_) => {
-            let text = text.lines().map(str::to_owned);
-            let text = std::iter::once(format!("cat > {file} << 'END'")).chain(text);
-            text.chain(["END".to_owned()]).collect()
-        }
     }
 }
