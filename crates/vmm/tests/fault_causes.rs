@@ -217,8 +217,9 @@ impl Stalls {
             let (stops, nanos) = self.by_cause.get(&key(cause))?;
             Some(*nanos as f64 / *stops as f64)
         };
-        let Some((first, first_touch)) = own.get(&Cause::FirstTouch).zip(mean(Cause::FirstTouch))
-        else {
+        // Few first touches, as of huge pages, do not give the switch.
+        let first = own.get(&Cause::FirstTouch).filter(|own| own.0 >= 1000);
+        let Some((first, first_touch)) = first.zip(mean(Cause::FirstTouch)) else {
             return;
         };
         let switch = first.1 as f64 / first.0 as f64 - first_touch;
