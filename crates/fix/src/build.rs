@@ -20,7 +20,7 @@ use pagetoll_images::kernel::KernelImage;
 
 use crate::catalogue::{self, Compile, Fix, Patch};
 use crate::config::{self, Flavour};
-use crate::error::FixError;
+use crate::error::{FixError, refused};
 use crate::git::{Checkout, Commit};
 use crate::make::Make;
 use crate::source::{self, Source};
@@ -54,12 +54,20 @@ pub struct Order {
 impl Order {
     /// Patches in the order in which they are applied: first those that a flavour needs, which are sent separately.
     fn patches(&self) -> Vec<Patch> {
-        let mut patches = match self.flavour {
-            Flavour::Lab | Flavour::Vfio => Vec::new(),
-            Flavour::Debug => catalogue::debug_patches(self.spec.series),
-        };
+        let mut patches = catalogue::flavour_patches(self.flavour, self.spec.series);
         patches.extend(self.spec.patches());
         patches
+    }
+
+    /// Refuses PREEMPT_RT for sources that do not have it; a tree of the user's own may have it as a patch.
+    fn check_flavour(&self) -> Result<(), Error> {
+        let series = self.spec.series;
+        if self.flavour != Flavour::Rt || self.source.is_some() || series.has_preempt_rt() {
+            return Ok(());
+        }
+        let problem = format!("Linux {} has no PREEMPT_RT", series.version);
+        let expected = "Linux 6.12 or later, or a tree with the PREEMPT_RT patch, by --source";
+        Err(refused(&self.spec, problem, expected.into()))
     }
 }
 
@@ -94,7 +102,7 @@ enum Place<'a> {
 /// Builds a kernel unless it is in the cache.
 ///
 /// # Errors
-/// [`Error::MissingTools`] before anything is fetched; a source that cannot be had or does not fit;
+/// [`Error::BadInput`] for a flavour that the source lacks; [`Error::MissingTools`] before anything is fetched; a source that cannot be had or does not fit;
 /// [`FixError::Build`]; [`Error::NoSpace`]; [`Error::Stopped`]. Nothing that is half built is ever used.
 pub fn build(order: &Order, surroundings: &Surroundings<'_>) -> Result<KernelBuild, FixError> {
     Plan::new(order, *surroundings)?.base()
@@ -104,6 +112,7 @@ impl<'a> Plan<'a> {
     /// Obtains the source and applies the patches, in memory.
     pub(crate) fn new(order: &'a Order, surroundings: Surroundings<'a>) -> Result<Self, FixError> {
         let arch = order.spec.arch();
+        order.check_flavour()?;
         tools::check_kernel_build(arch)?;
         let mut phase = surroundings.progress.begin("source", 2);
         phase.step("unpack");

@@ -1,6 +1,6 @@
 //! The fixes that this program carries: `fixes/NAME/`, with `fix.toml`, and for each series of Linux a folder of patches
-//! in the order of their file names, and a folder `broken/` of variants that the checks must catch. `fixes/debug/` holds
-//! the patches that every debug kernel gets.
+//! in the order of their file names, and a folder `broken/` of variants that the checks must catch. `fixes/debug/` and
+//! `fixes/rt/` hold the patches that every debug kernel and every PREEMPT_RT kernel gets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +11,7 @@ use include_dir::{Dir, File, include_dir};
 use pagetoll_bill::Arch;
 use serde::Deserialize;
 
+use crate::config::Flavour;
 use crate::error::{FixError, refused};
 
 /// A fix, as its `fix.toml` describes it.
@@ -87,9 +88,23 @@ pub struct Check {
     pub pages: u32,
     /// The variant of the fix that is broken so that this check must fail on it.
     pub control: String,
+    /// The variant that it must fail on where the kernel has PREEMPT_RT.
+    #[serde(default)]
+    pub rt_control: Option<String>,
     /// Two CPUs at least, to prove anything.
     #[serde(default)]
     pub races: bool,
+}
+
+impl Check {
+    /// The variant that it must fail on in a kernel configuration; `None` where nothing is broken.
+    pub(crate) fn control_in(&self, flavour: Flavour) -> Option<&str> {
+        match flavour {
+            Flavour::Lab => Some(&self.control),
+            Flavour::Rt => self.rt_control.as_deref(),
+            Flavour::Debug | Flavour::Vfio => None,
+        }
+    }
 }
 
 /// A small configuration and the objects that must compile in it.
@@ -119,6 +134,8 @@ pub struct Series {
     /// The suite of Debian that has its source; the system's own where this is absent.
     #[serde(default)]
     pub suite: Option<String>,
+    /// The commit that the patches apply to: a tag of the stable tree, or a hash.
+    pub base: String,
     /// The processors that the patches are for, each with the lines that a build prints: for the progress bar only.
     pub build_lines: BTreeMap<Arch, u64>,
 }
@@ -144,8 +161,9 @@ pub struct Variant {
 /// The folder itself, in this program.
 static FIXES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../fixes");
 
-/// The one folder that is not a fix.
+/// Folders that are not fixes: the patches and the configuration of debug kernels, and of PREEMPT_RT kernels.
 const DEBUG: &str = "debug";
+const RT: &str = "rt";
 
 /// All fixes: those of Linux first, by the version of their first series, then by name. The spec `none` takes the first
 /// series of its program.
@@ -182,9 +200,14 @@ fn patches_in(folder: &Path) -> Vec<Patch> {
     patches
 }
 
-/// The patches without which a debug kernel of a series fails the kernel's own checks, with a fix or not.
-pub(crate) fn debug_patches(series: &Series) -> Vec<Patch> {
-    patches_in(&Path::new(DEBUG).join(&series.version))
+/// The patches without which a kernel of a series fails in a configuration, with a fix or not.
+pub(crate) fn flavour_patches(flavour: Flavour, series: &Series) -> Vec<Patch> {
+    let folder = match flavour {
+        Flavour::Lab | Flavour::Vfio => return Vec::new(),
+        Flavour::Debug => DEBUG,
+        Flavour::Rt => RT,
+    };
+    patches_in(&Path::new(folder).join(&series.version))
 }
 
 fn patch(file: &'static File<'static>) -> Option<Patch> {
@@ -216,6 +239,11 @@ impl Series {
         self.build_lines.keys().copied()
     }
 
+    /// True for a series of Linux that has PREEMPT_RT without a patch: x86-64 and arm64 since 6.12.
+    pub(crate) fn has_preempt_rt(&self) -> bool {
+        self.numbers().as_slice() >= [6, 12].as_slice()
+    }
+
     /// Numbers, so that 6.10 is later than 6.9.
     fn numbers(&self) -> Vec<u32> {
         let numbers = self.version.split('.');
@@ -243,6 +271,22 @@ impl Fix {
         patches.chain(self.patches(series)).collect()
     }
 
+    /// Text of the series' cover letter: subject, empty line, body.
+    pub(crate) fn cover(&self, series: &Series) -> &'static str {
+        self.text(series, "cover.txt")
+    }
+
+    /// Output of `git diff --stat` over the series.
+    pub(crate) fn diffstat(&self, series: &Series) -> &'static str {
+        self.text(series, "diffstat.txt")
+    }
+
+    /// A file in the folder of a series; a test reads them all.
+    fn text(&self, series: &Series, name: &str) -> &'static str {
+        let file = FIXES.get_file(self.folder(series).join(name));
+        file.and_then(File::contents_utf8).unwrap_or_default()
+    }
+
     /// The broken variants of a series, by name.
     pub fn variants(&self, series: &Series) -> impl Iterator<Item = Variant> + use<> {
         let patches = patches_in(&self.folder(series).join("broken"));
@@ -266,7 +310,7 @@ mod tests {
         let names = all().iter().map(|fix| fix.name.as_str());
         assert_eq!(
             folders.collect::<BTreeSet<_>>(),
-            names.chain([DEBUG]).collect()
+            names.chain([DEBUG, RT]).collect()
         );
         assert!(all().iter().all(|fix| fix.readme.starts_with("# ")));
     }
@@ -278,7 +322,12 @@ mod tests {
             let folders: BTreeSet<_> = folder.dirs().map(|series| series.path()).collect();
             let series: Vec<_> = fix.series.iter().map(|series| fix.folder(series)).collect();
             assert_eq!(folders, series.iter().map(PathBuf::as_path).collect());
-            let controls: BTreeSet<_> = fix.checks.iter().map(|check| &*check.control).collect();
+            let flavours = [Flavour::Lab, Flavour::Rt];
+            let controls = flavours.iter().flat_map(|flavour| {
+                let checks = fix.checks.iter();
+                checks.filter_map(|check| check.control_in(*flavour))
+            });
+            let controls: BTreeSet<_> = controls.collect();
             for series in &fix.series {
                 let variants: BTreeSet<_> =
                     fix.variants(series).map(|variant| variant.name).collect();
@@ -311,18 +360,33 @@ mod tests {
         all().iter().flat_map(with_series)
     }
 
+    /// Patches of configurations.
+    fn beside(series: &Series) -> impl Iterator<Item = Patch> {
+        let flavours = [Flavour::Debug, Flavour::Rt].into_iter();
+        flavours.flat_map(|flavour| flavour_patches(flavour, series))
+    }
+
     /// Only a person can certify the origin of a patch, and sign it off.
     #[test]
     fn no_patch_is_signed_off_and_each_says_what_assisted() {
         let sent = |(fix, series): (&'static Fix, &'static Series)| {
             let own = fix.patches(series).into_iter();
-            own.chain(debug_patches(series))
+            let sent = own.chain(beside(series));
+            sent.map(|patch| (fix.program, patch))
         };
-        for patch in every_series().flat_map(sent) {
+        for (program, patch) in every_series().flat_map(sent) {
             let message = patch.text.split("\n---\n").next().unwrap();
             let trailer = |name: &str| message.lines().any(|line| line.starts_with(name));
             assert!(!trailer("Signed-off-by:"), "{}", patch.file);
-            assert!(trailer("Assisted-by:"), "{}", patch.file);
+            let tag = message
+                .lines()
+                .find_map(|line| line.strip_prefix("Assisted-by: "));
+            // Linux 7.3, Documentation/process/coding-assistants.rst; Xen, docs/process/sending-patches.pandoc.
+            let fits = tag.is_some_and(|tag| match program {
+                Program::Linux => tag == "LLM pagetoll",
+                Program::Xen => tag.split(", ").all(|agent| agent.split(':').count() == 2),
+            });
+            assert!(fits, "{}: {tag:?}", patch.file);
         }
     }
 
@@ -331,7 +395,7 @@ mod tests {
         let carried = |(fix, series): (&'static Fix, &'static Series)| {
             let variants = fix.variants(series).map(|variant| variant.patch);
             let own = fix.patches(series).into_iter();
-            own.chain(variants).chain(debug_patches(series))
+            own.chain(variants).chain(beside(series))
         };
         for file in every_series().flat_map(carried) {
             let patches = patch::parse(file.text).unwrap();

@@ -54,7 +54,7 @@ pub struct CheckOrder {
 /// System under check.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// A build with the fix. Broken builds run beside the lab's flavour alone: that shows that the checks can fail.
+    /// A build with the fix. Broken builds run beside the flavours for which checks name them: [`Check::control_in`].
     Fixed {
         /// Build every kernel that has only the first of the patches, too; not for a fix of Xen.
         bisect: bool,
@@ -80,8 +80,12 @@ impl CheckOrder {
         Ok(fix.checks.iter().filter(wanted).collect())
     }
 
-    fn has_controls(&self) -> bool {
-        matches!(self.subject, Subject::Fixed { .. }) && self.build.flavour == Flavour::Lab
+    /// The variant that a check must fail on in this order; `None` where none is built.
+    fn control<'c>(&self, check: &'c Check) -> Option<&'c str> {
+        match self.subject {
+            Subject::Fixed { .. } => check.control_in(self.build.flavour),
+            Subject::Given(_) => None,
+        }
     }
 }
 
@@ -161,7 +165,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
     };
     let maker = Maker::new(order, fix, surroundings)?;
     let fixed = maker.stack(None)?;
-    if order.has_controls() {
+    if order.build.flavour == Flavour::Lab {
         maker.compile_configurations(&order.subject)?;
     }
     let bench = Bench {
@@ -176,7 +180,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
     if let Maker::Linux { plan, .. } = &maker {
         plan.clear_work()?;
     }
-    proof(&checks, order.has_controls(), &made).ok_or_else(|| Stopped.into())
+    proof(&checks, |check| order.control(check), &made).ok_or_else(|| Stopped.into())
 }
 
 /// Kernel and hypervisor of a guest.
@@ -310,7 +314,8 @@ impl Bench<'_> {
                 match self.stop_on_error(self.build(maker, variant)) {
                     Ok(stack) => boots.extend(self.must_catch(variant.name).map(|check| {
                         let stack = stack.clone();
-                        scope.spawn(move || self.stop_on_error(self.control(&stack, check)))
+                        let name = variant.name;
+                        scope.spawn(move || self.stop_on_error(self.control(&stack, name, check)))
                     })),
                     Err(error) => {
                         boots.push(scope.spawn(|| Err(error)));
@@ -328,14 +333,9 @@ impl Bench<'_> {
     }
 
     fn variants(&self) -> Vec<Variant> {
-        match self.order.has_controls() {
-            true => {
-                let variants = self.fix.variants(self.series);
-                let needed = |variant: &Variant| self.must_catch(variant.name).next().is_some();
-                variants.filter(needed).collect()
-            }
-            false => Vec::new(),
-        }
+        let variants = self.fix.variants(self.series);
+        let needed = |variant: &Variant| self.must_catch(variant.name).next().is_some();
+        variants.filter(needed).collect()
     }
 
     /// Checks that prove something on so many CPUs.
@@ -346,7 +346,7 @@ impl Bench<'_> {
 
     fn must_catch(&self, variant: &'static str) -> impl Iterator<Item = &'static Check> {
         let checks = self.checks.iter().copied();
-        checks.filter(move |check| check.control == variant)
+        checks.filter(move |check| self.order.control(check) == Some(variant))
     }
 
     /// Builds a broken kernel or Xen, on a CPU that no guest has.
@@ -399,13 +399,18 @@ impl Bench<'_> {
     }
 
     /// Runs a check against a broken kernel, in a boot of its own: it may take the guest down, which counts as caught.
-    fn control(&self, stack: &Stack, check: &'static Check) -> Result<BootResult, FixError> {
+    fn control(
+        &self,
+        stack: &Stack,
+        variant: &'static str,
+        check: &'static Check,
+    ) -> Result<BootResult, FixError> {
         let cpus = if check.races { PAIR } else { 1 };
-        let name = format!("{}-{}", check.control, check.name);
+        let name = format!("{variant}-{}", check.name);
         let found = match self.run(stack, name, cpus, &[(check, Purpose::Catch)]) {
-            Ok(ran) => control(check, &ran),
+            Ok(ran) => control(variant, &ran),
             Err(LabError::Guest { problem, .. }) => Control {
-                name: check.control.clone(),
+                name: variant.to_owned(),
                 found: format!("the guest failed: {problem}"),
                 failed: 1,
             },
@@ -431,11 +436,11 @@ fn all_or_first_error(
     stopped.map_or(Ok(made), Err)
 }
 
-fn control(check: &Check, ran: &Findings) -> Control {
+fn control(variant: &str, ran: &Findings) -> Control {
     let failed: u64 = ran.checks.iter().map(|finding| finding.failed).sum();
     let tried: u64 = ran.checks.iter().map(|finding| finding.tried).sum();
     Control {
-        name: check.control.clone(),
+        name: variant.to_owned(),
         found: match failed {
             0 => format!("survived {tried}"),
             failed => format!("{failed} of {tried}"),
@@ -444,11 +449,15 @@ fn control(check: &Check, ran: &Findings) -> Control {
     }
 }
 
-/// `None` without a boot of the fixed kernel.
-fn proof(checks: &[&'static Check], controlled: bool, made: &[BootResult]) -> Option<Proof> {
+/// `None` without a boot of the fixed kernel. `variant` names the broken variant of a check.
+fn proof(
+    checks: &[&'static Check],
+    variant: impl Fn(&'static Check) -> Option<&'static str>,
+    made: &[BootResult],
+) -> Option<Proof> {
     let fixed: Vec<_> = made.iter().filter_map(BootResult::fixed).collect();
     let results = |check: &'static Check| {
-        let control = controlled.then(|| control_of(check, made));
+        let control = variant(check).map(|name| control_of(check, name, made));
         let result = move |(cpus, ran): &(usize, &Findings)| {
             let mut findings = ran.checks.iter();
             let finding = findings.find(|finding| finding.name == check.name)?;
@@ -478,13 +487,13 @@ impl BootResult {
 }
 
 /// Result of the broken variant of a check; without it in this series the check is inconclusive.
-fn control_of(check: &Check, made: &[BootResult]) -> Control {
+fn control_of(check: &Check, variant: &str, made: &[BootResult]) -> Control {
     let mut controls = made.iter().filter_map(|made| match made {
         BootResult::Broken(broken, control) if broken.name == check.name => Some(control.clone()),
         _ => None,
     });
     controls.next().unwrap_or_else(|| Control {
-        name: check.control.clone(),
+        name: variant.to_owned(),
         found: "this series has no such variant".to_owned(),
         failed: 0,
     })
@@ -542,11 +551,15 @@ mod tests {
         let found = ran(caught, 0);
         let controls = fix().checks.iter();
         let mut made: Vec<_> = controls
-            .map(|check| BootResult::Broken(check, control(check, &found)))
+            .map(|check| BootResult::Broken(check, control(&check.control, &found)))
             .collect();
         made.push(BootResult::Fixed(1, ran(0, 0)));
         made.push(BootResult::Fixed(2, ran(failed, warnings)));
-        proof(&all(), true, &made).unwrap()
+        proof(&all(), broken, &made).unwrap()
+    }
+
+    fn broken(check: &'static Check) -> Option<&'static str> {
+        check.control_in(Flavour::Lab)
     }
 
     fn found(result: &CheckResult) -> &str {
@@ -576,9 +589,30 @@ mod tests {
             BootResult::Fixed(1, ran(0, 0)),
             BootResult::Fixed(2, ran(0, 0)),
         ];
-        let proof = proof(&all(), false, &made).unwrap();
+        let proof = proof(&all(), |_| None, &made).unwrap();
         assert!(verdicts(&proof).iter().all(|v| *v == Verdict::Pass));
         assert!(proof.results.iter().all(|result| result.control.is_none()));
+    }
+
+    #[test]
+    fn a_check_has_the_control_of_the_kernels_configuration() {
+        let variant = |check: &'static Check| check.control_in(Flavour::Rt);
+        let broken = all().into_iter().find(|check| variant(check).is_some());
+        let broken = broken.unwrap();
+        let made = [
+            BootResult::Broken(broken, control(variant(broken).unwrap(), &ran(1, 0))),
+            BootResult::Fixed(1, ran(0, 0)),
+        ];
+        let proof = proof(&all(), variant, &made).unwrap();
+        for result in &proof.results {
+            let name = result.control.as_ref().map(|control| &*control.name);
+            let check = fix()
+                .checks
+                .iter()
+                .find(|check| check.name == result.check.name);
+            assert_eq!(name, variant(check.unwrap()));
+        }
+        assert!(verdicts(&proof).contains(&Verdict::Pass));
     }
 
     #[test]
@@ -590,12 +624,12 @@ mod tests {
     #[test]
     fn a_series_without_a_variant_leaves_its_check_inconclusive() {
         let first = &fix().checks[0];
-        let control = control(first, &ran(3, 0));
+        let control = control(&first.control, &ran(3, 0));
         let made = [
             BootResult::Broken(first, control),
             BootResult::Fixed(1, ran(0, 0)),
         ];
-        let proof = proof(&all(), true, &made).unwrap();
+        let proof = proof(&all(), broken, &made).unwrap();
         assert_eq!(
             verdicts(&proof)[..2],
             [Verdict::Pass, Verdict::Inconclusive]

@@ -1,6 +1,6 @@
 //! Kernel configurations for the lab: Debian's, without its modules, and the settings of `fixes/kernel.config` and of
-//! the processor's file beside it; a debug kernel also has those of `fixes/debug/kernel.config`, one with VFIO those of
-//! `fixes/vfio.config`.
+//! the processor's file beside it; a debug kernel also has those of `fixes/debug/kernel.config`, a PREEMPT_RT kernel those
+//! of `fixes/rt/kernel.config`, one with VFIO those of `fixes/vfio.config`.
 //!
 //! Pure text; the kernel's own `olddefconfig` resolves dependencies, and [`lacking`] finds the settings that it dropped.
 
@@ -10,7 +10,7 @@ use crate::target::Target;
 
 const LAB: &str = include_str!("../../../fixes/kernel.config");
 const DEBUG: &str = include_str!("../../../fixes/debug/kernel.config");
-
+const RT: &str = include_str!("../../../fixes/rt/kernel.config");
 const VFIO: &str = include_str!("../../../fixes/vfio.config");
 
 /// Settings over Debian's configuration.
@@ -20,6 +20,8 @@ pub enum Flavour {
     Lab,
     /// With the kernel's own checks of page tables, pages and locks.
     Debug,
+    /// With PREEMPT_RT: page-table locks sleep, and their holders may be preempted.
+    Rt,
     /// With VFIO and the drivers of IOMMUs, which `pin` needs and which take longer to build.
     Vfio,
 }
@@ -32,6 +34,7 @@ impl Flavour {
         match self {
             Self::Lab => lab,
             Self::Debug => lab + DEBUG,
+            Self::Rt => trimmed(&lab, RT),
             Self::Vfio => trimmed(&lab, &[VFIO, target.vfio].concat()),
         }
     }
@@ -128,7 +131,7 @@ mod tests {
     #[test]
     fn no_wish_is_made_twice() {
         for arch in Arch::ALL {
-            for flavour in [Flavour::Debug, Flavour::Vfio] {
+            for flavour in [Flavour::Debug, Flavour::Rt, Flavour::Vfio] {
                 let wanted = flavour.wanted(*arch);
                 let mut options: Vec<_> = settings(&wanted).map(|setting| setting.option).collect();
                 let all = options.len();

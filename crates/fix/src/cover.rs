@@ -1,13 +1,15 @@
-//! Cover letter of a series: its README's sections on the problem, the idea and the gain, and how to repeat the
-//! figures.
+//! Cover letter of a series: the text that its folder holds for it, how to repeat its figures, and what
+//! `git format-patch --cover-letter` adds. All of it is mailed.
 
-use crate::catalogue::{Bench, Fix, Patch, Program, Series};
+use crate::catalogue::{self, Bench, Fix, Patch, Program, Series};
 use crate::spec::PREFIX;
 
-/// Titles of the README's sections in a cover letter, by their beginnings; the section on the series follows them.
-const SECTIONS: [&str; 3] = ["The problem", "The idea", "What it gives"];
 /// The first line of a mail from `git format-patch --zero-commit`.
 const FIRST: &str = "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001";
+/// Most characters in a line of a message (Linux, `Documentation/process/submitting-patches.rst`).
+const COLUMNS: usize = 75;
+/// Columns that a list of patches indents its titles by.
+const INDENT: usize = 2;
 
 /// The cover letter of a series, as `git format-patch --cover-letter` names and writes it.
 #[must_use]
@@ -18,69 +20,98 @@ pub fn letter(fix: &Fix, series: &Series) -> String {
         let line = first.lines().find(|line| line.starts_with(name));
         line.unwrap_or_default().to_owned()
     };
+    let (title, body) = fix.cover(series).split_once("\n\n").unwrap_or_default();
     let mut lines = vec![
         FIRST.to_owned(),
         head("From: "),
         head("Date: "),
-        format!("Subject: [PATCH 0/{}] {}", patches.len(), fix.summary),
+        folded(
+            &format!("Subject: [PATCH 0/{}] {title}", patches.len()),
+            " ",
+        ),
+        String::new(),
+        body.trim_end().to_owned(),
         String::new(),
     ];
-    let series_title = format!("{} {}", fix.program, series.version);
-    for title in SECTIONS.into_iter().chain([series_title.as_str()]) {
-        lines.extend(section(fix.readme, title));
-    }
-    lines.extend(ending(fix, series));
-    lines.push(String::new());
-    lines.extend(patches.iter().map(|patch| format!("  {}", subject(patch))));
+    lines.extend(repeat(fix, series));
+    lines.extend(before(fix, series));
+    lines.push(format!("Patches ({}):", patches.len()));
+    lines.extend(patches.iter().map(listed));
+    lines.extend([
+        String::new(),
+        fix.diffstat(series).trim_end().to_owned(),
+        String::new(),
+        base(series),
+    ]);
     lines.join("\n") + "\n"
 }
 
-/// A section with its title underlined and an empty line at its end.
-fn section(readme: &str, title: &str) -> Vec<String> {
-    let begins = |line: &&str| {
-        line.strip_prefix("## ")
-            .is_some_and(|heading| heading.starts_with(title))
+/// A line, as several where it is long; the second and later ones are indented.
+fn folded(text: &str, indent: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines
+            .last_mut()
+            .filter(|line| line.len() + 1 + word.len() <= COLUMNS - INDENT);
+        match line {
+            Some(line) if line.is_empty() => word.clone_into(line),
+            Some(line) => *line = format!("{line} {word}"),
+            None => lines.push(format!("{indent}{word}")),
+        }
+    }
+    lines.join("\n")
+}
+
+/// Commands that repeat figures and tests.
+fn repeat(fix: &Fix, series: &Series) -> Vec<String> {
+    let spec = format!("{PREFIX}{}@{}", fix.name, series.version);
+    let (route, option) = match (fix.program, fix.bench) {
+        (Program::Xen, _) => ("unmap", "xen"),
+        (Program::Linux, Bench::KvmHost) => ("demand --on lab", "kernel"),
+        (Program::Linux, Bench::XenDom0) => ("unmap", "kernel"),
     };
-    let mut lines = readme.lines().skip_while(|line| !begins(line));
-    let Some(heading) = lines.next().and_then(|line| line.strip_prefix("## ")) else {
-        return Vec::new();
+    let none = format!("{PREFIX}none@{}", series.version);
+    let options = match fix.program {
+        Program::Linux => format!("--{option} {none} \\\n    --{option} {spec}"),
+        Program::Xen => format!("--{option} {spec}"),
     };
-    let body = lines.take_while(|line| !line.starts_with("## "));
-    let text = body.collect::<Vec<_>>().join("\n");
     vec![
-        heading.to_owned(),
-        "-".repeat(heading.len()),
-        text.trim().to_owned(),
+        "To repeat the figures and the tests:".to_owned(),
+        String::new(),
+        format!("  pagetoll bill {route} {options}"),
+        format!("  pagetoll fix check {}@{}", fix.name, series.version),
         String::new(),
     ]
 }
 
-fn ending(fix: &Fix, series: &Series) -> Vec<String> {
-    let Fix { name, program, .. } = fix;
-    let version = &series.version;
-    let bill = match (program, fix.bench) {
-        (Program::Xen, _) => format!("bill unmap --xen {PREFIX}{name}@{version}"),
-        (_, Bench::KvmHost) => format!("bill demand --on lab --kernel {PREFIX}{name}@{version}"),
-        (_, Bench::XenDom0) => {
-            format!("bill unmap --kernel {PREFIX}none@{version} --kernel {PREFIX}{name}@{version}")
-        }
-    };
-    let after = fix.after.iter().map(|before| {
-        format!("It comes after {before}: pagetoll fix export {before}@{version} DIR")
-    });
-    let mut lines = vec![format!(
-        "It applies to {program} {version}, Debian's source."
-    )];
-    lines.extend(after);
-    lines.extend([
-        format!("To repeat the figures: pagetoll {bill}"),
-        format!("To repeat the checks:  pagetoll fix check {name}@{version}"),
-        "No patch is signed off: who sends them certifies the DCO, and signs.".to_owned(),
-    ]);
+/// The patches that have to be applied before.
+fn before(fix: &Fix, series: &Series) -> Vec<String> {
+    // A test looks all of them up.
+    let fixes = fix
+        .after
+        .iter()
+        .filter_map(|name| catalogue::find(name).ok());
+    let titles: Vec<_> = fixes
+        .flat_map(|fix| fix.patches(series))
+        .map(|patch| listed(&patch))
+        .collect();
+    if titles.is_empty() {
+        return titles;
+    }
+    let mut lines = vec!["It applies on top of:".to_owned(), String::new()];
+    lines.extend(titles);
+    lines.push(String::new());
     lines
 }
 
-/// A patch's title, whose line mails fold.
+/// The commit that the patches apply to: its hash where that is known, else its tag.
+fn base(series: &Series) -> String {
+    let is_hash = series.base.len() == 40 && series.base.bytes().all(|b| b.is_ascii_hexdigit());
+    let name = if is_hash { "base-commit" } else { "base" };
+    format!("{name}: {}", series.base)
+}
+
+/// A patch's subject, whose line mails fold.
 fn subject(patch: &Patch) -> String {
     let mut lines = patch
         .text
@@ -94,29 +125,248 @@ fn subject(patch: &Patch) -> String {
     folded.fold(first.to_owned(), |title, line| title + line)
 }
 
+/// A patch's subject without its number, in a list.
+fn listed(patch: &Patch) -> String {
+    let subject = subject(patch);
+    let title = subject
+        .split_once("] ")
+        .map_or(&*subject, |(_, title)| title);
+    format!("  {}", folded(title, "    "))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::catalogue::all;
+    use crate::patch;
+
+    fn every_letter() -> impl Iterator<Item = (&'static Fix, &'static Series, String)> {
+        all().iter().flat_map(|fix| {
+            let letter = move |series| (fix, series, letter(fix, series));
+            fix.series.iter().map(letter)
+        })
+    }
+
+    /// Names of the files that a series changes, without their folders.
+    fn changed(fix: &Fix, series: &Series) -> BTreeSet<String> {
+        let patches = fix.patches(series).into_iter();
+        let files = patches.flat_map(|patch| patch::parse(patch.text).unwrap());
+        let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
+        files.map(|file| name(&file.path)).collect()
+    }
+
+    /// The part of a README that speaks of one series: its section, else all that is not another's.
+    fn readme_of(fix: &Fix, series: &Series) -> String {
+        let title = |series: &Series| format!("{} {}", fix.program, series.version);
+        let sections: Vec<_> = fix.readme.split("\n## ").collect();
+        let is_of = |section: &&&str, series: &Series| {
+            section
+                .lines()
+                .next()
+                .is_some_and(|line| line == title(series))
+        };
+        if let Some(own) = sections.iter().find(|section| is_of(section, series)) {
+            return (*own).to_owned();
+        }
+        let others = |section: &&&str| fix.series.iter().any(|series| is_of(section, series));
+        let rest: Vec<_> = sections
+            .iter()
+            .filter(|section| !others(section))
+            .copied()
+            .collect();
+        rest.join("\n")
+    }
 
     #[test]
-    fn every_series_has_a_letter_with_a_table_and_its_patches() {
-        for fix in all() {
-            for series in &fix.series {
-                let letter = letter(fix, series);
-                for title in SECTIONS {
+    fn a_letter_is_plain_text_that_fits_a_mail() {
+        for (fix, series, letter) in every_letter() {
+            let name = format!("{}@{}", fix.name, series.version);
+            for line in letter.lines().skip(1) {
+                assert!(line.is_ascii() && line.len() <= COLUMNS, "{name}: {line}");
+                for mark in ["|--", "](", "`", "**"] {
                     assert!(
-                        letter.contains(&format!("\n{title}")),
-                        "{}: {title}",
-                        fix.name
+                        !line.contains(mark) || line.contains(" | "),
+                        "{name}: {line}"
                     );
                 }
-                let numbered = letter.lines().filter(|line| line.starts_with("  [PATCH"));
-                assert_eq!(numbered.count(), fix.patches(series).len(), "{letter}");
-                assert!(letter.contains("|---|"), "{letter}");
-                assert!(letter.contains("\nFrom: pagetoll developers <"), "{letter}");
+            }
+            assert!(letter.contains("\nFrom: pagetoll developers <"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_subject_counts_the_patches_and_names_the_subsystem() {
+        for (fix, series, letter) in every_letter() {
+            let letter = letter.replace("\n ", " ");
+            let subject = letter
+                .lines()
+                .find_map(|line| line.strip_prefix("Subject: "));
+            let count = format!("[PATCH 0/{}] ", fix.patches(series).len());
+            let title = subject.and_then(|subject| subject.strip_prefix(&count));
+            let title = title.unwrap_or_else(|| panic!("{letter}"));
+            let (prefix, rest) = title.split_once(": ").unwrap();
+            assert!(prefix.len() < 16 && !rest.is_empty(), "{title}");
+            let listed: Vec<_> = fix.patches(series).iter().map(listed).collect();
+            let list = format!(" Patches ({}):\n{}", listed.len(), listed.join("\n"));
+            assert!(
+                letter.contains(list.replace("\n ", " ").trim_start()),
+                "{letter}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_letter_speaks_of_its_own_series_alone() {
+        for (fix, series, letter) in every_letter() {
+            let own = changed(fix, series);
+            for other in &fix.series {
+                for file in changed(fix, other).difference(&own) {
+                    assert!(
+                        !letter.contains(file.as_str()),
+                        "{}: {file}",
+                        series.version
+                    );
+                }
             }
         }
+    }
+
+    #[test]
+    fn every_figure_of_a_letter_is_one_of_its_series() {
+        for (fix, series, letter) in every_letter() {
+            let readme = readme_of(fix, series);
+            let body = fix.cover(series);
+            let is_figure = |word: &&str| {
+                let parts: Vec<_> = word.split('.').collect();
+                parts.len() == 2
+                    && parts
+                        .iter()
+                        .all(|part| part.bytes().all(|b| b.is_ascii_digit()))
+            };
+            let words = body
+                .split([' ', '\n', '+', ',', ':', ';'])
+                .map(|word| word.trim_start_matches('-'));
+            let figures: Vec<_> = words
+                .filter(|word| !word.is_empty())
+                .filter(is_figure)
+                .collect();
+            let is_billed = !body.contains("was not measured");
+            assert_eq!(
+                figures.len() > 4,
+                is_billed,
+                "{}@{}",
+                fix.name,
+                series.version
+            );
+            for figure in figures {
+                assert!(
+                    readme.contains(figure),
+                    "{}@{}: {figure}",
+                    fix.name,
+                    series.version
+                );
+            }
+            assert!(letter.contains(body.trim_end().split_once("\n\n").unwrap().1));
+        }
+    }
+
+    #[test]
+    fn a_diffstat_is_that_of_the_patches() {
+        for (fix, series, letter) in every_letter() {
+            let stat = fix.diffstat(series);
+            let files: BTreeSet<_> = stat
+                .lines()
+                .filter_map(|line| line.split_once(" | "))
+                .map(|(path, _)| path.trim().rsplit('/').next().unwrap().to_owned())
+                .collect();
+            assert_eq!(
+                files,
+                changed(fix, series),
+                "{}@{}",
+                fix.name,
+                series.version
+            );
+            let total = stat.lines().last().unwrap();
+            let count = |unit: &str| -> i64 {
+                let found = total.split(", ").find(|part| part.contains(unit));
+                found.map_or(0, |part| {
+                    part.split_whitespace().next().unwrap().parse().unwrap()
+                })
+            };
+            let lines = |sign: &str, head: &str| -> i64 {
+                let patches = fix.patches(series).into_iter();
+                let lines = patches.flat_map(|patch| {
+                    let diff = patch.text.split_once("\ndiff --git").unwrap().1;
+                    diff.lines()
+                        .filter(|line| line.starts_with(sign) && !line.starts_with(head))
+                        .collect::<Vec<_>>()
+                });
+                i64::try_from(lines.count()).unwrap()
+            };
+            let net = lines("+", "+++ ") - lines("-", "--- ");
+            assert_eq!(
+                count("insertion") - count("deletion"),
+                net,
+                "{}@{}",
+                fix.name,
+                series.version
+            );
+            assert!(letter.contains(total));
+        }
+    }
+
+    #[test]
+    fn a_letter_ends_with_its_base() {
+        for (_, series, letter) in every_letter() {
+            let last = letter.lines().last().unwrap();
+            let (name, base) = last.split_once(": ").unwrap();
+            match name {
+                "base-commit" => assert_eq!(base.len(), 40),
+                "base" => assert!(base.starts_with(&format!("v{}.", series.version)), "{last}"),
+                _ => panic!("{last}"),
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_mailed_that_is_for_the_sender() {
+        for (fix, series, letter) in every_letter() {
+            for word in [
+                "signed off",
+                "Signed-off-by",
+                "DCO",
+                "Debian's source",
+                "export",
+                "\n@",
+            ] {
+                assert!(
+                    !letter.contains(word),
+                    "{}@{}: {word}",
+                    fix.name,
+                    series.version
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_series_names_what_it_applies_on_top_of() {
+        let fix = catalogue::find("xen-pv-get-and-clear").unwrap();
+        for series in &fix.series {
+            let title = "\n  x86/xen: Store directly into page tables that are not pinned\n";
+            assert!(letter(fix, series).contains(title));
+        }
+    }
+
+    #[test]
+    fn long_headers_are_folded_between_words() {
+        assert_eq!(folded("Subject: short", " "), "Subject: short");
+        let long = format!("Subject: {}", ["word"; 30].join(" "));
+        let text = folded(&long, " ");
+        assert!(text.lines().all(|line| line.len() <= COLUMNS), "{text}");
+        assert_eq!(text.replace("\n ", " "), long);
     }
 
     #[test]
@@ -126,12 +376,6 @@ mod tests {
             text: "From: a\nSubject: [PATCH] x86: Do one\n thing\nMIME-Version: 1.0\n\n b\n",
         };
         assert_eq!(subject(&patch), "[PATCH] x86: Do one thing");
-    }
-
-    #[test]
-    fn a_section_ends_at_the_next() {
-        let found = section("# t\n\n## The idea\n\nbody\n\n## Other\nx\n", "The idea");
-        assert_eq!(found.join("\n"), "The idea\n--------\nbody\n");
-        assert!(section("# t\n", "The idea").is_empty());
+        assert_eq!(listed(&patch), "  x86: Do one thing");
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use pagetoll_bill::Arch;
+use pagetoll_fix::Flavour;
 
 use super::ListOutputArgs;
 
@@ -99,6 +100,22 @@ pub(crate) struct BuildArgs {
     /// Build a debug kernel (checks page tables and locks); `fix check` then skips broken variants
     #[arg(long)]
     pub(crate) debug_kernel: bool,
+    /// Build a PREEMPT_RT kernel (Linux 6.12 or later); `fix check` then breaks what it is for
+    #[arg(long, conflicts_with = "debug_kernel")]
+    pub(crate) rt_kernel: bool,
+}
+
+impl BuildArgs {
+    /// Kernel configuration, and the option that asks for it where it is not the lab's.
+    pub(crate) const fn flavour(&self) -> (Flavour, Option<&'static str>) {
+        if self.debug_kernel {
+            (Flavour::Debug, Some("--debug-kernel"))
+        } else if self.rt_kernel {
+            (Flavour::Rt, Some("--rt-kernel"))
+        } else {
+            (Flavour::Lab, None)
+        }
+    }
 }
 
 /// Arguments of `fix check`.
@@ -112,10 +129,10 @@ pub(crate) struct FixCheckArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) check: Vec<String>,
     /// Also build every prefix of the series, as git bisect would
-    #[arg(long, conflicts_with = "debug_kernel")]
+    #[arg(long, conflicts_with_all = ["debug_kernel", "rt_kernel"])]
     pub(crate) bisect: bool,
     /// Check this built kernel (brd and kvm_amd built in where used), without broken variants
-    #[arg(long, value_name = "SRC", conflicts_with_all = ["bisect", "debug_kernel", "source", "jobs"])]
+    #[arg(long, value_name = "SRC", conflicts_with_all = ["bisect", "debug_kernel", "rt_kernel", "source", "jobs"])]
     pub(crate) kernel: Option<String>,
     /// Boot this Xen under a fix of Linux: debian, debian:SUITE, or an image
     #[arg(long, value_name = "SRC", default_value = "debian")]

@@ -172,8 +172,12 @@ fn export(args: &FixExportArgs) -> Result<Outcome> {
     let letter = cover::letter(fix, spec.series);
     output::write(&letter, Some(&folder.join("0000-cover-letter.patch")))?;
     let (count, folder) = (patches.len(), folder.display());
+    let base = &spec.series.base;
     output::print(&format!(
-        "{folder}: {count} patches and a cover letter, none signed off\nto apply them: git am {folder}/000[1-9]*\n"
+        "{folder}: {count} patches and a cover letter, none signed off\n\
+         to apply them, to {} {base}: git am {folder}/000[1-9]*\n\
+         to send them: sign each off (DCO), and write them anew with --from and --base\n",
+        fix.program
     ))?;
     Ok(Outcome::Success)
 }
@@ -201,6 +205,7 @@ fn order_of(spec: Spec, args: BuildArgs) -> Result<Order> {
         refuse("--source", args.source.is_some(), &spec)?;
         refuse("--jobs", args.jobs.is_some(), &spec)?;
     }
+    let (flavour, _) = args.flavour();
     Ok(Order {
         spec,
         source: args.source,
@@ -210,11 +215,7 @@ fn order_of(spec: Spec, args: BuildArgs) -> Result<Order> {
             Freshness::Cached
         },
         jobs: args.jobs.unwrap_or_else(capacity::cpus),
-        flavour: if args.debug_kernel {
-            Flavour::Debug
-        } else {
-            Flavour::Lab
-        },
+        flavour,
     })
 }
 
@@ -229,16 +230,13 @@ fn refuse(option: &str, given: bool, spec: &Spec) -> Result<(), Failure> {
 }
 
 fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let (_, flavour_option) = args.build.flavour();
     let order = match args.lock_profile {
         true => order_of(Spec::xen(&args.name).map_err(Error::from)?, args.build)?,
         false => order(&args.name, args.build)?,
     };
-    if order.spec.program() == Program::Xen {
-        refuse(
-            "--debug-kernel",
-            order.flavour == Flavour::Debug,
-            &order.spec,
-        )?;
+    if let (Program::Xen, Some(option)) = (order.spec.program(), flavour_option) {
+        refuse(option, true, &order.spec)?;
     }
     let began = Instant::now();
     let document = match order.spec.program() {
@@ -432,6 +430,7 @@ const fn how(order: &CheckOrder) -> (&'static str, &'static str) {
     match (&order.subject, order.build.flavour) {
         (Subject::Given(_), _) => ("given", "its checks on a kernel that was built elsewhere"),
         (Subject::Fixed { .. }, Flavour::Debug) => ("debug-kernel", "checks on a debug kernel"),
+        (Subject::Fixed { .. }, Flavour::Rt) => ("rt-kernel", "checks on a PREEMPT_RT kernel"),
         (Subject::Fixed { .. }, Flavour::Lab | Flavour::Vfio) => (
             "fixed",
             "checks, each beside a kernel broken so that it must fail",
