@@ -54,7 +54,7 @@ pub struct CheckOrder {
 /// System under check.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// A build with the fix. Broken builds run beside the flavours for which checks name them: [`Check::control_in`].
+    /// A build with the fix. Broken builds run beside the flavours for which checks name them: `Check::control_in`.
     Fixed {
         /// Build every kernel that has only the first of the patches, too; not for a fix of Xen.
         bisect: bool,

@@ -9,6 +9,10 @@ use pagetoll_advice::Rules;
 use pagetoll_captures::{CaptureError, Comparison, FORMATS, Format, dump, observe};
 use pagetoll_xentrace::symbols::Symbols;
 
+/// Read once: they are the same for every input.
+static RULES: LazyLock<Rules> =
+    LazyLock::new(|| Rules::embedded().expect("the tests of advice read them"));
+
 /// Reads a capture of a format, or of one that its content tells.
 pub(crate) fn read(format: Option<&'static Format>, file: &[u8]) {
     let symbols = Symbols::default();
@@ -21,9 +25,7 @@ pub(crate) fn read(format: Option<&'static Format>, file: &[u8]) {
         Ok(observation) => observation,
         Err(error) => return check(&error, file),
     };
-    if let Ok(rules) = Rules::embedded() {
-        let _advice = serde_json::to_writer(sink(), &rules.on(&observation));
-    }
+    let _advice = serde_json::to_writer(sink(), &RULES.on(&observation));
     if let Ok(comparison) = Comparison::new(&observation, &observation) {
         let _json = serde_json::to_writer(sink(), &comparison);
     }
