@@ -2,7 +2,9 @@
 //! splits, protects and turns the dirty log on.
 //!
 //! Ignored, since it needs root, /dev/kvm, perf and tracepoints:
-//! `cargo test -p pagetoll-vmm --test fault_causes -- --ignored --nocapture`. `PAGETOLL_KEEP=FILE` keeps the capture.
+//! `cargo test -p pagetoll-vmm --test fault_causes -- --ignored --nocapture`. `PAGETOLL_KEEP=FILE` keeps the capture. The script
+//! needs a TDP MMU. A Debian with `linux-perf` and `bpftrace` in `qemu-system-x86_64 -cpu EPYC,+svm,+npt -icount
+//! shift=0,sleep=off` has one on any machine, and a clock of instructions, by which stalls compare whatever else runs.
 
 #![allow(unsafe_code, reason = "memory of a guest is discarded behind its back")]
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
