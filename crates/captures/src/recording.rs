@@ -340,12 +340,7 @@ impl Recorder {
         };
         let has = |event: &&str| tracepoints.contains(*event);
         let missing: Vec<_> = named.into_iter().filter(|event| !has(event)).collect();
-        if !missing.is_empty() {
-            lacks.push(format!(
-                "tracepoints: this kernel lacks {}",
-                missing.join(", ")
-            ));
-        }
+        lacks.extend(lacks_tracepoints(&missing));
         let needs_some = !wanted.is_empty();
         let (present, absent): (Vec<_>, Vec<_>) = wanted.into_iter().partition(has);
         if present.is_empty() && needs_some {
@@ -399,12 +394,7 @@ impl Recorder {
         let probes: BTreeSet<_> = probes.map(|probe| probe.trim_end_matches(',')).collect();
         let missing = probes.iter().filter(|probe| !tracepoints.contains(**probe));
         let missing: Vec<_> = missing.copied().collect();
-        if !missing.is_empty() {
-            lacks.push(format!(
-                "tracepoints: this kernel lacks {}",
-                missing.join(", ")
-            ));
-        }
+        lacks.extend(lacks_tracepoints(&missing));
         lacks
     }
 
@@ -437,6 +427,12 @@ const CALLS: [&str; 14] = [
     "process_madvise",
     "ioctl",
 ];
+
+/// The lack of tracepoints that a command or a script names itself.
+fn lacks_tracepoints(missing: &[&str]) -> Option<String> {
+    let names = missing.join(", ");
+    (!missing.is_empty()).then(|| format!("tracepoints: this kernel lacks {names}"))
+}
 
 /// For perf: numbers of ioctl(2).
 fn filter(numbers: impl IntoIterator<Item = u32>) -> String {

@@ -205,9 +205,10 @@ impl<'a> Follower<'a> {
         let nanos = entry.saturating_sub(exit.0);
         if let Some(cause) = answered {
             let tried = std::mem::take(&mut thread.tried);
-            self.counts.stall(&event.task, cause, nanos + tried.nanos);
+            self.counts
+                .stall(&event.task, cause, nanos.saturating_add(tried.nanos));
         } else if is_unanswered {
-            thread.tried.nanos += nanos;
+            thread.tried.nanos = thread.tried.nanos.saturating_add(nanos);
         }
     }
 

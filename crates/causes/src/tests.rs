@@ -446,6 +446,27 @@ fn a_stall_has_the_tries_that_kvm_gave_up() {
     assert_eq!((stall.stops, stall.nanos, stall.longest), (2, 8000, 5000));
 }
 
+#[test]
+fn a_stall_of_absurd_times_does_not_overflow() {
+    let mut trace = Trace::default();
+    trace.begin();
+    for is_answered in [false, true] {
+        trace.time = 0;
+        trace.vcpu(exit());
+        trace.vcpu(Payload::KvmPageFault(KvmPageFault {
+            address: 5 << 12,
+            error_code: 0,
+        }));
+        if is_answered {
+            trace.set(5, 1, WRITABLE);
+        }
+        trace.time = u64::MAX - 1000;
+        trace.vcpu(Payload::KvmEntry(KvmEntry { pc: None }));
+    }
+    let (_, causes) = follow(&trace.items, &[slot()]);
+    assert_eq!(causes.causes[0].stall.unwrap().nanos, u64::MAX);
+}
+
 /// With a TDP MMU, each change of an entry is recorded with its frame.
 #[test]
 fn zapped_entries_need_no_slots() {

@@ -58,7 +58,7 @@ impl Form {
     /// Reads what the counters of a file grew by, however many samples it has.
     ///
     /// # Errors
-    /// [`ReadError`] with the place and the counter, where the file is none of this form.
+    /// [`ReadError`] with the place and the counter, where the file is not of this form.
     pub(crate) fn growth(&self, bytes: &[u8]) -> Result<Growth, ReadError> {
         let mut recorder = Recorder::new(bytes.len());
         let ended = (self.record)(bytes, &mut recorder);

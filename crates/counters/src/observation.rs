@@ -12,7 +12,7 @@ impl Form {
     /// Reads a file of this form, each VM and vCPU a party.
     ///
     /// # Errors
-    /// [`ReadError`] with the place and the counter, where the file is none of this form.
+    /// [`ReadError`] with the place and the counter, where the file is not of this form.
     pub fn observe(&self, bytes: &[u8], capture: Capture) -> Result<Observation, ReadError> {
         let growth = self.growth(bytes)?;
         let passed_over = growth.passed_over.into_iter();

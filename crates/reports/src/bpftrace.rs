@@ -52,7 +52,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The output of a tool that prints maps as text, where the text ended so. A whole text without a map is none of the tool's.
+    /// The output of a tool that prints maps as text, up to where its reading ended. A whole text without a map is an error.
     pub(crate) fn finish(
         self,
         ended: Result<(), Stop>,

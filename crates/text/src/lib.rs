@@ -1,5 +1,5 @@
 //! Text that was recorded elsewhere, as readers of it need it: its lines, JSON in parts, positions of what they refuse, and
-//! what a paste has around it.
+//! quotes, prefixes and prose around a paste.
 //!
 //! Not here: what any tool prints.
 
