@@ -29,5 +29,5 @@ pub use comparison::{Change, Comparison, Incomparable, Pair, Side};
 pub use dump::{DumpError, dump};
 pub use faults::{causes, causes_of_stream};
 pub use format::{CaptureError, FORMATS, Format, observe, observe_stream};
-pub use lookalike::Lookalike;
+pub use lookalike::{Lookalike, is_trace_dat};
 pub use recording::{Recorder, Recording, Script, WHY_SCRIPT};

@@ -1,5 +1,7 @@
 //! Files that are taken for captures, each with what to do instead.
 
+use std::io::{self, Read, Seek};
+
 use pagetoll_text::first_lines;
 
 /// A kind of file that is no capture.
@@ -13,12 +15,26 @@ pub struct Lookalike {
     is: fn(&[u8]) -> bool,
 }
 
+/// First bytes of a trace.dat (trace-cmd.dat.v7(5)).
+const TRACE_DAT: &[u8] = b"\x17\x08Dtracing";
+
+/// Recognises a file that only trace-cmd can print, and goes back to its start.
+///
+/// # Errors
+/// Those of reading.
+pub fn is_trace_dat(source: &mut (impl Read + Seek)) -> io::Result<bool> {
+    let mut head = Vec::new();
+    source.take(TRACE_DAT.len() as u64).read_to_end(&mut head)?;
+    source.rewind()?;
+    Ok(head == TRACE_DAT)
+}
+
 /// Every kind. A file that could be of two is of the first.
 #[rustfmt::skip]
 pub(crate) static LOOKALIKES: [Lookalike; 9] = [
     Lookalike { name: "empty", remedy: "record a capture; `pagetoll read --how` prints the commands", is: |head| head.trim_ascii().is_empty() },
     Lookalike { name: "JSON of perf stat", remedy: "record it as text: perf stat without -j", is: |head| has_line(head, "\"counter-value\" : ") },
-    Lookalike { name: "a trace.dat of trace-cmd", remedy: "print its events: trace-cmd report -i FILE > FILE.txt", is: |head| head.starts_with(b"\x17\x08Dtracing") },
+    Lookalike { name: "a trace.dat of trace-cmd", remedy: "have trace-cmd print its events: --trace-cmd, or trace-cmd report -t -i FILE > FILE.txt", is: |head| head.starts_with(TRACE_DAT) },
     Lookalike { name: "a log of QEMU's trace events", remedy: "record the host kernel's; `pagetoll read --how kvm` prints the commands", is: is_qemu_log },
     Lookalike { name: "records of an xentrace as text", remedy: "give the trace itself, or summarise it: xenalyze --summary TRACE > FILE", is: is_xentrace_text },
     Lookalike { name: "a bill", remedy: "print it with `pagetoll report FILE`", is: |head| has_line(head, "pagetoll.bill/") },
@@ -118,7 +134,7 @@ mod tests {
         for (content, message) in [
             (&b""[..], "is empty; record a capture; `pagetoll read --how` prints the commands"),
             (b"{\"counter-value\" : \"52.000000\", \"unit\" : \"\", \"event\" : \"kvm:kvm_exit\"}\n", "is JSON of perf stat; record it as text: perf stat without -j"),
-            (b"\x17\x08Dtracing6\0\0\x08", "is a trace.dat of trace-cmd; print its events: trace-cmd report -i FILE > FILE.txt"),
+            (b"\x17\x08Dtracing6\0\0\x08", "is a trace.dat of trace-cmd; have trace-cmd print its events: --trace-cmd, or trace-cmd report -t -i FILE > FILE.txt"),
             (b"kvm_run_exit cpu_index 0, reason 2\n", "is a log of QEMU's trace events; record the host kernel's; `pagetoll read --how kvm` prints the commands"),
             (b"4711@1700000000.000123:kvm_run_exit cpu_index 0, reason 2\n", "is a log of QEMU's trace events; record the host kernel's; `pagetoll read --how kvm` prints the commands"),
             (b"CPU0  71234567 (+      50)  VMEXIT  [ exitcode = 0x0000000c ]\n", "is records of an xentrace as text; give the trace itself, or summarise it: xenalyze --summary TRACE > FILE"),

@@ -75,6 +75,8 @@ enum With {
 }
 
 const PERF: &str = "perf";
+/// The source whose events tell causes of faults.
+const WHY: &str = "why";
 const TRACE_CMD: &str = "trace-cmd";
 const XENTRACE: &str = "xentrace";
 const BPFTRACE: &str = "bpftrace";
@@ -138,7 +140,7 @@ const SOURCES: &[Source] = &[
         notes: &[],
     },
     Source {
-        name: "why",
+        name: WHY,
         tells: "the cause of each fault of a guest: what takes pages away, and what maps them again",
         with: With::Perf(&[
             "kvm:kvm_exit",
@@ -275,8 +277,13 @@ impl Recorder {
     #[must_use]
     pub fn records(source: &str) -> Recorded {
         let source = SOURCES.iter().find(|candidate| candidate.name == source);
+        let causes = source.is_some_and(|source| source.name == WHY);
         match source.map(|source| &source.with) {
-            Some(With::Perf(events)) => Recorded::tracepoints(events.iter().copied()),
+            Some(With::Perf(events)) => {
+                let mut recorded = Recorded::tracepoints(events.iter().copied());
+                recorded.extend(Recorded::groups(causes.then_some(Group::Causes)));
+                recorded
+            }
             Some(With::Program(XENTRACE)) => {
                 Recorded::groups([Group::Traps, Group::Hypercalls, Group::Subcalls])
             }

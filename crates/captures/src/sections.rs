@@ -177,9 +177,11 @@ impl<'a> Search<'a> {
     }
 }
 
-/// A comment, or records that a CPU lost: either may begin any trace.
+/// A comment, records that a CPU lost, or trace-cmd's number of CPUs: each may begin any trace.
 fn is_of_any_trace(line: &[u8]) -> bool {
-    line.starts_with(b"#") || line.starts_with(b"CPU:")
+    [b"#".as_slice(), b"CPU:", b"cpus="]
+        .iter()
+        .any(|start| line.starts_with(start))
 }
 
 impl Section<'_> {

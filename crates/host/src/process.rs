@@ -55,8 +55,6 @@ impl Output {
 enum Stdout {
     /// Kept in memory.
     Captured,
-    /// To the caller of [`Child::take_stdout`].
-    Piped,
     /// Appended to this file, together with stderr.
     Logged(PathBuf),
 }
@@ -137,20 +135,13 @@ impl Run {
         self
     }
 
-    /// Leaves stdout to the caller of [`Child::take_stdout`].
-    #[must_use]
-    pub fn piped(mut self) -> Self {
-        self.stdout = Stdout::Piped;
-        self
-    }
-
     /// Starts it. Mind the thread rule in the module's head.
     ///
     /// # Errors
     /// [`Error::Environment`] when there is no such program, [`Error::Process`] when it does
     /// not start, [`Error::Io`] when its log file cannot be written.
     pub fn start(&self) -> Result<Child, Error> {
-        self.start_in(Containment::here(), Stdio::null())
+        self.start_in(Containment::here(), Stdio::null(), None)
     }
 
     /// Starts it with a file or socket as its standard input.
@@ -158,10 +149,24 @@ impl Run {
     /// # Errors
     /// As [`Run::start`].
     pub fn start_with(&self, stdin: OwnedFd) -> Result<Child, Error> {
-        self.start_in(Containment::here(), stdin.into())
+        self.start_in(Containment::here(), stdin.into(), None)
     }
 
-    fn start_in(&self, containment: &'static Containment, stdin: Stdio) -> Result<Child, Error> {
+    /// Starts it with a file as its standard output, of which nothing is kept here.
+    ///
+    /// # Errors
+    /// As [`Run::start`].
+    pub fn start_into(&self, stdout: OwnedFd) -> Result<Child, Error> {
+        let stdout = Some(stdout.into());
+        self.start_in(Containment::here(), Stdio::null(), stdout)
+    }
+
+    fn start_in(
+        &self,
+        containment: &'static Containment,
+        stdin: Stdio,
+        stdout: Option<Stdio>,
+    ) -> Result<Child, Error> {
         let program =
             SearchPath::from_env()
                 .find(&self.program)
@@ -185,6 +190,9 @@ impl Run {
             command.current_dir(directory);
         }
         self.direct_output(&mut command)?;
+        if let Some(stdout) = stdout {
+            command.stdout(stdout);
+        }
         let inner = command.spawn().map_err(|error| {
             Box::new(ProcessError {
                 command: self.to_string(),

@@ -23,6 +23,9 @@ pub(crate) struct AdviseArgs {
     /// Resolve addresses by this symbol file, as in pagetoll read; repeatable
     #[arg(long, value_name = "FILE", requires = "file")]
     pub(crate) symbols: Vec<PathBuf>,
+    /// Have a trace.dat printed by trace-cmd, which you trust with it
+    #[arg(long, requires = "file")]
+    pub(crate) trace_cmd: bool,
     #[command(flatten)]
     pub(crate) output: ListOutputArgs,
 }

@@ -65,6 +65,9 @@ pub(crate) struct ReadArgs {
     /// With --why: place guest memory in the VMM, in hexadecimal; repeatable
     #[arg(long, value_name = "GPA=HVA:SIZE", requires = "why")]
     pub(crate) memory: Vec<Slot>,
+    /// Have a trace.dat printed by trace-cmd, which you trust with it
+    #[arg(long, requires = "file", conflicts_with_all = ["how", "live", "dump"])]
+    pub(crate) trace_cmd: bool,
     /// Sample the KVM counters of process PID instead of reading a file
     #[arg(long, value_name = "PID", conflicts_with_all = ["file", "symbols", "compare"])]
     pub(crate) live: Option<u32>,

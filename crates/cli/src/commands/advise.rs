@@ -38,7 +38,7 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<Outcome> {
 }
 
 fn on_capture(file: &Path, args: &AdviseArgs, destination: &Destination) -> Result<Outcome> {
-    let observation = observed(file, &symbols(&args.symbols)?)?;
+    let observation = observed(file, &symbols(&args.symbols)?, args.trace_cmd)?;
     let rules = Rules::embedded()?;
     let advised = Advised {
         capture: Some(&observation.capture),

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
         return dump::run(file, &symbols);
     }
     let first = match (&args.file, args.live) {
-        (Some(file), _) => observed(file, &symbols)?,
+        (Some(file), _) => observed(file, &symbols, args.trace_cmd)?,
         (None, Some(pid)) => live::observed(pid, args.during)?,
         (None, None) => return Err(Failure::BadInput("no FILE to read".to_owned()).into()),
     };
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
         write_list(document::of(&read), &read, &destination)?;
         return Ok(deliver(&[&first.capture]));
     };
-    let second = observed(other, &symbols)?;
+    let second = observed(other, &symbols, args.trace_cmd)?;
     let comparison =
         Comparison::new(&first, &second).map_err(|error| Failure::BadInput(error.to_string()))?;
     let share = args.tolerance / 100.0;

@@ -1,6 +1,9 @@
 //! Recordings of a live bill, by the commands that `read --how` prints, agree with the bill.
 
 use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
@@ -10,7 +13,7 @@ use pagetoll_live::host;
 use pagetoll_test_support::skip;
 use serde_json::Value;
 
-use crate::{pagetoll, program};
+use crate::{assert_refused, pagetoll, program};
 
 const PAGES: u64 = 8192;
 /// Between the time of a page in the bill and as recorded. On a busy machine the guest may be stopped between the pages that it
@@ -135,4 +138,91 @@ fn a_live_bill_recorded_by_perf_has_the_bills_pages_and_time() {
     assert!(script.success());
     let text = json(&["read", "vm.txt", "--format", "json"], folder);
     assert_eq!(text["parties"], observed["parties"]);
+}
+
+/// A program in place of trace-cmd, and a PATH that begins with its folder.
+fn trace_cmd(folder: &Path, script: &str) -> OsString {
+    let path = folder.join("trace-cmd");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let paths = env::var_os("PATH").unwrap_or_default();
+    env::join_paths(
+        [folder.to_owned()]
+            .into_iter()
+            .chain(env::split_paths(&paths)),
+    )
+    .unwrap()
+}
+
+/// Prints two pages mapped, where it is asked as it must be.
+const PRINTS: &str = r#"[ "$1 $2 $3" = "report -t -i" ] && [ -f "$4" ] || exit 9
+echo cpus=2
+echo '   CPU-11  [001]  1315.415318000: kvm_mmu_set_spte:     gfn 400 spte 3a2320e67 (rwxu) level 1 at 4f32dc000'
+echo '   CPU-11  [001]  1315.415320500: kvm_mmu_set_spte:     gfn 401 spte 3a2321e47 (rwxu) level 1 at 4f32dc008'"#;
+
+#[test]
+fn a_trace_dat_is_printed_by_trace_cmd_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("t.dat"), b"\x17\x08Dtracing6\0").unwrap();
+    fs::write(folder.path().join("t.txt"), "hello\n").unwrap();
+    let read = |arguments: &[&str], script: &str| {
+        let mut command = pagetoll(arguments);
+        let command = command.current_dir(folder.path());
+        command
+            .env("PATH", trace_cmd(folder.path(), script))
+            .output()
+            .unwrap()
+    };
+    for arguments in [
+        ["read", "t.dat", "--trace-cmd", "--format=json"].as_slice(),
+        &["read", "--why", "t.dat", "--trace-cmd", "--format=json"],
+        &["advise", "t.dat", "--trace-cmd", "--format=json"],
+    ] {
+        let output = read(arguments, PRINTS);
+        assert!(output.status.success(), "{arguments:?} {output:?}");
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let format = printed
+            .get("format")
+            .or_else(|| printed.pointer("/capture/format"));
+        assert_eq!(
+            format.unwrap(),
+            "trace.dat, by trace-cmd report: tracepoints as text"
+        );
+        assert!(printed.get("left_out").is_none(), "{printed}");
+    }
+    let with = ["read", "t.dat", "--trace-cmd"];
+    assert_refused(
+        &read(&["read", "t.dat"], PRINTS),
+        2,
+        &["a trace.dat of trace-cmd", "--trace-cmd"],
+    );
+    assert_refused(
+        &read(&["read", "t.txt", "--trace-cmd"], PRINTS),
+        2,
+        &["t.txt is no trace.dat"],
+    );
+    assert_refused(
+        &read(&with, "echo damaged >&2; exit 1"),
+        2,
+        &["t.dat", "exited with code 1", "damaged"],
+    );
+    assert_refused(
+        &read(&with, "kill -SEGV $$"),
+        2,
+        &["t.dat", "trace-cmd report"],
+    );
+    assert_refused(
+        &read(&with, "echo cpus=2"),
+        2,
+        &["t.dat: trace-cmd prints no event of it: it may be cut off"],
+    );
+    let mut without = pagetoll(&with);
+    let without = without
+        .current_dir(folder.path())
+        .env("PATH", "/nonexistent");
+    assert_refused(
+        &without.output().unwrap(),
+        3,
+        &["trace-cmd is not installed"],
+    );
 }

@@ -58,7 +58,7 @@ impl<'a> Line<'a> {
                 .or_else(|| machine(comment))
                 .unwrap_or(Self::Nothing);
         }
-        if is_frame(line) {
+        if is_frame(line) || is_heading(line) {
             return Self::Nothing;
         }
         dropped(line)
@@ -66,6 +66,12 @@ impl<'a> Line<'a> {
             .or_else(|| unstamped(line))
             .unwrap_or(Self::Other)
     }
+}
+
+/// `cpus=2`, of `trace-cmd report`.
+fn is_heading(line: &str) -> bool {
+    line.strip_prefix("cpus=")
+        .is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// A frame of a call chain of perf: `ffffffff81234567 kvm_mmu_page_fault+0x12 ([kernel.kallsyms])`.
@@ -428,7 +434,7 @@ mod tests {
                 "\tffffffff81000000 f+0x1 ([kernel.kallsyms])",
                 Line::Nothing,
             ),
-            ("cpus=2", Line::Other),
+            ("cpus=2", Line::Nothing),
         ] {
             assert_eq!(Line::read(line), expected, "{line}");
         }

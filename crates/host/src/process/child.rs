@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdout, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -73,11 +73,6 @@ impl Child {
     #[must_use]
     pub fn activity(&self) -> Activity {
         Activity::read(self.group)
-    }
-
-    /// Its stdout, once, when it was started [`Run::piped`].
-    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
-        self.inner.stdout.take()
     }
 
     /// The end of what it has written to stderr, or to its log file.

@@ -155,7 +155,7 @@ fn a_child_that_failed_after_the_request_was_stopped_with_it() {
 fn the_activity_of_a_child_is_that_of_the_program_behind_its_wrappers() {
     for containment in containments() {
         let child = shell("while :; do :; done")
-            .start_in(containment, Stdio::null())
+            .start_in(containment, Stdio::null(), None)
             .unwrap();
         let began = Instant::now();
         while child.activity().cpu < Duration::from_millis(200) || child.activity().asleep {
@@ -169,7 +169,9 @@ fn the_activity_of_a_child_is_that_of_the_program_behind_its_wrappers() {
 fn codes_and_signals_pass_through_the_wrappers() {
     for containment in containments() {
         let ended = |script: &str| {
-            let mut child = shell(script).start_in(containment, Stdio::null()).unwrap();
+            let mut child = shell(script)
+                .start_in(containment, Stdio::null(), None)
+                .unwrap();
             child.wait(LONG, &Stop::new()).unwrap()
         };
         assert_eq!(ended("exit 7").code(), Some(7));
@@ -185,7 +187,7 @@ fn what_left_session_and_parent_is_gone_after_drop_unwinding_and_time_limit() {
         let time = odd_time();
         let started = || {
             let child = escaping(&time, "sleep 1000")
-                .start_in(containment, Stdio::null())
+                .start_in(containment, Stdio::null(), None)
                 .unwrap();
             await_sleepers(&time, 2);
             child
@@ -212,7 +214,7 @@ fn a_program_that_ends_takes_along_what_left_its_group() {
     for containment in containments() {
         let time = odd_time();
         let mut child = escaping(&time, "exit 0")
-            .start_in(containment, Stdio::null())
+            .start_in(containment, Stdio::null(), None)
             .unwrap();
         assert!(child.wait(LONG, &Stop::new()).unwrap().success());
         assert_eq!(sleepers(&time), 0, "{containment:?}");
@@ -224,7 +226,9 @@ fn what_ignores_sigterm_is_killed_after_the_grace() {
     for containment in containments() {
         let time = odd_time();
         let script = format!("trap '' TERM; sleep {time} & while :; do sleep 1; done");
-        let mut child = shell(&script).start_in(containment, Stdio::null()).unwrap();
+        let mut child = shell(&script)
+            .start_in(containment, Stdio::null(), None)
+            .unwrap();
         await_sleepers(&time, 1);
         child.kill();
         assert_eq!(sleepers(&time), 0);
@@ -237,7 +241,7 @@ fn what_follows_sigterm_is_not_kept_waiting() {
     for containment in containments() {
         let time = odd_time();
         let sleep = shell(&format!("exec sleep {time}"));
-        let mut child = sleep.start_in(containment, Stdio::null()).unwrap();
+        let mut child = sleep.start_in(containment, Stdio::null(), None).unwrap();
         await_sleepers(&time, 1);
         child.kill();
         assert_eq!(child.try_wait().unwrap().unwrap().signal(), Some(15));
@@ -288,13 +292,14 @@ fn a_log_file_gets_both_streams_and_is_quoted() {
 }
 
 #[test]
-fn stdout_can_be_taken_and_read_while_it_runs() {
-    let mut child = shell("echo hello; sleep 1000").piped().start().unwrap();
-    let mut line = String::new();
-    let stdout = child.take_stdout().unwrap();
-    io::BufRead::read_line(&mut io::BufReader::new(stdout), &mut line).unwrap();
-    assert_eq!(line, "hello\n");
-    assert!(child.try_wait().unwrap().is_none());
+fn stdout_can_be_a_file() {
+    let mut file = tempfile::tempfile().unwrap();
+    let stdout = file.try_clone().unwrap();
+    let child = shell("echo hello").start_into(stdout.into()).unwrap();
+    let output = child.finish(LONG, &Stop::new()).unwrap();
+    assert!(output.stdout.is_empty());
+    io::Seek::rewind(&mut file).unwrap();
+    assert_eq!(io::read_to_string(file).unwrap(), "hello\n");
 }
 
 #[test]

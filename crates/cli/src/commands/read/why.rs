@@ -4,13 +4,14 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Result;
-use pagetoll_backend::input;
+use pagetoll_advice::{Advice, Rules};
 use pagetoll_captures::{causes, causes_of_stream};
 use pagetoll_causes::{Cause, CauseRow, Causes, Fault, Memory, Stall};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
+use serde::Serialize;
 
-use super::super::recorded::deliver;
+use super::super::recorded::{Opened, deliver};
 use super::super::{name_of, write_list};
 use super::document::facts;
 use crate::args::ReadArgs;
@@ -21,23 +22,42 @@ use crate::output::Destination;
 const MOST_RANGES: usize = 20;
 const MOST_VCPUS: usize = 64;
 
+/// Causes in JSON.
+#[derive(Serialize)]
+struct Why<'a> {
+    #[serde(flatten)]
+    causes: &'a Causes,
+    /// Rules that fire on the causes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    advice: Vec<Advice<'a>>,
+}
+
 /// Prints the causes of a capture's faults.
 pub(super) fn run(file: &Path, args: &ReadArgs, destination: &Destination) -> Result<Outcome> {
     let name = name_of(file);
-    let refuse = |error: &dyn std::fmt::Display| Failure::BadInput(format!("{name}: {error}"));
+    let refuse = |error| Failure::BadInput(format!("{name}: {error}"));
     let mut ignore = |_: Fault| ();
-    let causes = if file == Path::new("-") {
-        causes_of_stream(&name, io::stdin().lock(), &args.memory, &mut ignore)
+    let causes = if file == Path::new("-") && !args.trace_cmd {
+        causes_of_stream(&name, io::stdin().lock(), &args.memory, &mut ignore).map_err(refuse)?
     } else {
-        let file = input::open(file).map_err(|error| refuse(&error))?;
-        causes(&name, file, &args.memory, &mut ignore)
+        let opened = Opened::new(file, args.trace_cmd)?;
+        let causes = causes(&name, &opened.content, &args.memory, &mut ignore);
+        let mut causes = causes.map_err(refuse)?;
+        opened.mark(&mut causes.capture);
+        causes
     };
-    let causes = causes.map_err(|error| refuse(&error))?;
-    write_list(document(&causes), &causes, destination)?;
+    let observation = causes.observation();
+    let rules = Rules::embedded()?;
+    let why = Why {
+        causes: &causes,
+        advice: rules.on(&observation).advice,
+    };
+    write_list(document(&why), &why, destination)?;
     Ok(deliver(&[&causes.capture]))
 }
 
-fn document(causes: &Causes) -> Document {
+fn document(why: &Why<'_>) -> Document {
+    let causes = why.causes;
     let mut head = facts(&causes.capture);
     head.push(Fact::new("faults", summary(causes)));
     head.push(Fact::new("memory slots", memory(causes.memory)));
@@ -58,9 +78,32 @@ fn document(causes: &Causes) -> Document {
             Section::table("By vCPU", by_vcpu(causes)),
             Section::table("By range", by_range(causes)),
             Section::table("Discards", discards(causes)),
+            Section::list("What to do", what_to_do(why)),
             Section::list("Notes", causes.notes.clone()),
         ],
     }
+}
+
+/// Rules that fire, with the gains that were billed, and where others are tried.
+fn what_to_do(why: &Why<'_>) -> Vec<String> {
+    let file = &why.causes.capture.file;
+    let line = |one: &Advice<'_>| {
+        let gain = one.gain;
+        let (before, after) = (gain.before.figure, gain.after.figure);
+        let gain = format!(
+            "{before} -> {after} {} a {}, {}: {}",
+            gain.unit, gain.each, gain.evidence, gain.command
+        );
+        format!(
+            "{}: {}; {gain}; not when: {}",
+            one.rule, one.act, one.not_when
+        )
+    };
+    let mut lines: Vec<_> = why.advice.iter().map(line).collect();
+    lines.push(format!(
+        "rules on pages, exits and calls of the same capture: pagetoll advise {file}"
+    ));
+    lines
 }
 
 fn summary(causes: &Causes) -> String {
