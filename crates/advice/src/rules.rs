@@ -30,6 +30,7 @@ const TEXTS: &[(&str, &str)] = texts![
     "uffd-exit",
     "uffd-many-vcpus",
     "thp",
+    "discard-blocks",
     "iommu-folios",
     "iommu-small-pages",
     "iommu-unmap",

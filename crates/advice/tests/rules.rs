@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
 use pagetoll_advice::{Advice, BilledRow, Facts, Gain, Rule, Rules};
-use pagetoll_captures::{Recorder, observe};
+use pagetoll_captures::{Recorder, causes, observe};
 use pagetoll_observation::Observation;
 use pagetoll_xentrace::symbols::Symbols;
 use serde::Deserialize;
@@ -37,8 +37,15 @@ fn capture(name: &str) -> PathBuf {
     crate_folder().join("tests/captures").join(name)
 }
 
+/// Memory of the guest in the captures of causes.
+const MEMORY: &str = "0x0=0x7f0000000000:0x40000000";
+
 fn observed(name: &str) -> Observation {
     let file = File::open(capture(name)).unwrap();
+    if name.starts_with("discard-") {
+        let causes = causes(name, file, &[MEMORY.parse().unwrap()], &mut |_| ());
+        return causes.unwrap().observation();
+    }
     observe(name, file, &Symbols::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 

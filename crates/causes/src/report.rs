@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pagetoll_ftrace::tracepoint::{Name, Task};
-use pagetoll_observation::Capture;
+use pagetoll_observation::{Capture, Group, Item, Observation, Party, Recorded};
 use serde::Serialize;
 
 use super::follower::ThreadKey;
@@ -148,6 +148,21 @@ pub struct Causes {
     /// Notes on what the capture lacks, and how that was taken.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+impl Causes {
+    /// Counts by cause, as rules ask for them.
+    #[must_use]
+    pub fn observation(&self) -> Observation {
+        let rows = self.causes.iter();
+        let items = rows.map(|row| Item::counted(Group::Causes, row.cause.title(), row.faults));
+        let mut observation = Observation {
+            capture: self.capture.clone(),
+            parties: vec![Party::new("guest".to_owned(), None, items.collect())],
+        };
+        observation.capture.recorded = Recorded::groups([Group::Causes]);
+        observation
+    }
 }
 
 #[expect(

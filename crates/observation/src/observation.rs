@@ -149,6 +149,8 @@ pub enum Group {
     Faults,
     /// Pages mapped for a guest.
     Mapped,
+    /// Causes of a guest's page faults.
+    Causes,
     /// Pages that were taken from a guest.
     Unmapped,
     /// Pages mapped for a device.
@@ -187,6 +189,7 @@ impl Group {
             Self::ToUserSpace => "to user space",
             Self::Faults => "page faults",
             Self::Mapped => "mapped",
+            Self::Causes => "causes",
             Self::Unmapped => "unmapped",
             Self::Pinned => "mapped for a device",
             Self::Unpinned => "unmapped for a device",

@@ -135,11 +135,13 @@ pub fn read(bytes: &[u8], capture: Capture) -> Result<Observation, ReadError> {
         is_open: false,
     };
     let whole = |line: &str| {
-        let line = line.trim_end();
-        line.ends_with(']')
-            || line.ends_with(" ms")
-            || line.ends_with("bytes")
-            || line.ends_with(" pages")
+        let line = line.trim();
+        // `[     1 us -     2 us` is a bucket that has no count yet.
+        let is_bucket = line.starts_with('[') && line.contains('s');
+        let is_ended = [" ms", "]", "bytes", " pages"]
+            .iter()
+            .any(|end| line.ends_with(end));
+        is_ended && !is_bucket
     };
     let ended = each_line(bytes, whole, |line| reader.line(line));
     let ended = reader.end(ended.is_err()).map_err(Stop::from).and(ended);

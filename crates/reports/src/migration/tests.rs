@@ -184,6 +184,14 @@ Postcopy Latency Distribution:
     assert_eq!(notes, ["(ram.mbps: 949.60)", "(rates/transfer: 167581)"]);
     let cut = hmp(text.split_once("\n  1420").unwrap().0);
     assert!(cut.capture.truncated.is_some() && cut.parties.len() == 1);
+    for bucket in [
+        "[     1 ms",
+        "[     1 ms -     2 ms",
+        "[     1 ms -     2 ms ]",
+    ] {
+        let at = text.find(bucket).unwrap() + bucket.len();
+        assert!(hmp(&text[..at]).capture.truncated.is_some(), "{bucket}");
+    }
     let elided = hmp(&text.replace(" [1310, 1064, 0,\n", " [1310, 1064, 0,\n\n"));
     assert!(
         elided
