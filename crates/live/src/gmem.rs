@@ -5,6 +5,9 @@
 //! and its address (`kvm_gmem_get_pfn`, `virt/kvm/guest_memfd.c`, Linux 6.18). The page is populated by making the
 //! slot an ordinary one: a whole slot at a time, so that a batch is a slot.
 //!
+//! The binding ends with the last close(2) of the file. A child of another thread that held it open would let the guest
+//! find the file's zeroes and write there, without an exit; so the descriptor is in a table that no fork copies.
+//!
 //! The address that such a slot is given leads nowhere: where KVM emulates an instruction, it uses that address, and
 //! would otherwise find an empty page there.
 //!
@@ -13,7 +16,7 @@
 
 #![allow(unsafe_code, reason = "a guest_memfd and its memslots")]
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -23,6 +26,7 @@ use pagetoll_vmm::{ExitReason, Machine, reserve};
 use vm_memory::{Bytes, GuestAddress, MmapRegion};
 
 use crate::LiveError;
+use crate::descriptors::on_own_table;
 use pagetoll_pager::Counts;
 
 /// `GUEST_MEMFD_FLAG_MMAP` and `GUEST_MEMFD_FLAG_INIT_SHARED` of linux/kvm.h (6.18).
@@ -45,9 +49,10 @@ pub(crate) struct GmemSlots<'m> {
 /// # Errors
 /// What is missing.
 pub(crate) fn check(vm: &VmFd) -> Result<(), LiveError> {
-    create(vm, 4096).map(drop)
+    on_own_table(Some(vm.as_raw_fd()), || create(vm, 4096).map(drop))
 }
 
+/// Makes a guest_memfd, on a table of descriptors that no other thread shares.
 fn create(vm: &VmFd, size: u64) -> Result<OwnedFd, LiveError> {
     let fd = vm.create_guest_memfd(kvm_create_guest_memfd {
         size,
@@ -91,13 +96,16 @@ impl<'m> GmemSlots<'m> {
             nowhere: reserve(layout.data_bytes())?,
             swapped: (0..count).map(|_| Mutex::new(false)).collect(),
         };
-        let file = create(&machine.vm().fd, layout.data_bytes())?;
-        for index in 0..count {
-            slots.bind(index, &file)?;
-        }
-        // From here on, the slots are bound to nothing.
-        drop(file);
+        let vm = machine.vm().fd.as_raw_fd();
+        on_own_table(Some(vm), || slots.bind_to_closed())?;
         Ok(slots)
+    }
+
+    /// Binds the slots to a file and closes it, after which they are bound to nothing.
+    fn bind_to_closed(&self) -> Result<(), LiveError> {
+        let count = self.swapped.len() as u64;
+        let file = create(&self.machine.vm().fd, count * self.slot_bytes)?;
+        (0..count).try_for_each(|index| self.bind(index, &file))
     }
 
     fn number(index: u64) -> u32 {
@@ -110,7 +118,6 @@ impl<'m> GmemSlots<'m> {
     }
 
     fn bind(&self, index: u64, file: &OwnedFd) -> Result<(), LiveError> {
-        use std::os::fd::AsRawFd;
         let userspace_addr = self.nowhere.as_ptr().addr() as u64 + index * self.slot_bytes;
         let region = kvm_userspace_memory_region2 {
             slot: Self::number(index),

@@ -13,6 +13,7 @@ mod backend;
 mod clock;
 pub mod conformance;
 mod cpu_time;
+mod descriptors;
 pub mod doctor;
 mod error;
 mod gmem;

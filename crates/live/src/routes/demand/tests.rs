@@ -1,5 +1,10 @@
 //! Small bills of this host; skipped where KVM or userfaultfd is missing.
 
+use std::collections::VecDeque;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
 use pagetoll_backend::{Class, Classified, Quiet, Stopped};
 use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{
@@ -130,6 +135,36 @@ fn transparent_and_hugetlb_pages_are_paged_too() {
                 ..request(1024)
             },
         );
+    }
+}
+
+/// A child holds open what its parent's table has when it is forked, and takes the pages of a guest_memfd along.
+#[test]
+fn children_of_other_threads_bind_no_slot() {
+    let mut request = request(512);
+    request.order.mechanisms = vec![Demand::ExitGmem.into()];
+    (request.vcpus, request.order.batches) = (vec![1], vec![1]);
+    thread::scope(|scope| {
+        let bill = scope.spawn(|| assert_sound("beside children", request));
+        let mut children = VecDeque::new();
+        while !bill.is_finished() {
+            let child = Command::new("cat").stdin(Stdio::piped()).spawn();
+            children.push_back(child.unwrap());
+            if children.len() > MOST_CHILDREN {
+                end(children.pop_front());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        end(children);
+    });
+}
+
+/// Enough that a child outlives the touching.
+const MOST_CHILDREN: usize = 32;
+
+fn end(children: impl IntoIterator<Item = Child>) {
+    for mut child in children {
+        child.wait().unwrap();
     }
 }
 
