@@ -247,7 +247,7 @@ fn for_reading(file: &File, kind: Kind) -> Result<Option<File>, Errno> {
     if kind != Kind::ShmemForReading {
         return Ok(None);
     }
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let path = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
     let opened = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     Ok(Some(File::from(opened)))
 }

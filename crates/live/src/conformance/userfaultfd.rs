@@ -163,7 +163,7 @@ fn filled(done: Result<(), Errno>, field: i64) -> Answer {
 /// The queues of a userfaultfd, as `userfaultfd_show_fdinfo` prints them: unread faults, and all.
 pub(super) fn queues(fd: BorrowedFd<'_>) -> std::io::Result<(usize, usize)> {
     use std::os::fd::AsRawFd;
-    let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
+    let path = format!("/proc/thread-self/fdinfo/{}", fd.as_fd().as_raw_fd());
     let text = std::fs::read_to_string(path)?;
     let number = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key));
