@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Checks of a kernel that can leave a guest at a missing page, by what user space and the guest see.
+ * Checks of KVM, by what user space and the guest see. Of any kernel:
+ *
+ *   small-contents  the guest reads and writes every page correctly, where the host has small pages
+ *   huge-mapped     and where it has huge ones, which are mapped at once; also after one page of each has gone
+ *   dirty-log       pages that the guest writes are dirty, and no other
+ *   copy-on-write   what the guest writes does not reach a process that shares the pages
+ *
+ * Of a kernel that can leave a guest at a missing page:
  *
  *   contents      the guest reads and writes every page correctly
  *   never-sleeps  no fault of the guest goes through the userfaultfd
@@ -16,8 +23,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/userfaultfd.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../lib/linux/check.h"
@@ -31,6 +41,14 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+#define HUGE (2ul << 20)
+#define PAGES_OF_HUGE (HUGE / PAGE)
+/* Exits for other reasons than the area: the code's page, the end of the program, interrupts. */
+#define MOST_OTHER_EXITS 64
 
 /* A machine that exits on the missing pages of its area, and a reader. */
 struct bench {
@@ -56,14 +74,20 @@ static void bench_close(struct bench *bench)
 	pager_close(&bench->pager);
 }
 
-static enum stop run(struct bench *bench)
+/* Runs the guest until it stops for a reason of its own. */
+static enum stop run_machine(struct machine *machine)
 {
 	enum stop stop;
 
 	do
-		stop = machine_run(&bench->machine);
+		stop = machine_run(machine);
 	while (stop == STOP_INTERRUPTED);
 	return stop;
+}
+
+static enum stop run(struct bench *bench)
+{
+	return run_machine(&bench->machine);
 }
 
 static enum stop start(struct bench *bench, enum program program, uint64_t page)
@@ -335,6 +359,188 @@ static struct finding check_rules(uint32_t pages)
 	return finding;
 }
 
+/* Memory in huge pages, with the first word of each page. */
+static char *huge_area(uint32_t pages)
+{
+	size_t size = pages * PAGE;
+	char *whole = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *area = (char *)(((uintptr_t)whole + HUGE - 1) & ~(HUGE - 1));
+
+	if (whole == MAP_FAILED)
+		fail("map the area");
+	for (uint64_t page = 0; page < pages; page++)
+		*(uint32_t *)(area + page * PAGE) = pager_first_word(page);
+	if (madvise(area, size, MADV_COLLAPSE) < 0)
+		fail("MADV_COLLAPSE");
+	return area;
+}
+
+/* Whether a touch of every page goes wrong; the first words of pages that were dropped are zero. */
+static bool touch_all_fails(struct machine *machine, const char *area, uint32_t pages, uint64_t dropped)
+{
+	uint32_t sum = 0;
+	bool failed;
+
+	machine_load(machine, PROGRAM_TOUCH, AREA_GPA, pages);
+	failed = run_machine(machine) != STOP_END;
+	for (uint64_t page = 0; page < pages; page++) {
+		const uint32_t *words = (const void *)(area + page * PAGE);
+		uint32_t first = page % PAGES_OF_HUGE == dropped ? 0 : pager_first_word(page);
+
+		failed |= words[0] != first || words[1] != (uint32_t)(pages - page);
+		sum += first;
+	}
+	return failed || machine_sum(machine) != sum;
+}
+
+/* Tried: each page. The memory stays mapped: the guest ends soon. */
+static struct finding check_huge_mapped(uint32_t pages)
+{
+	struct machine machine = machine_open();
+	char *area = huge_area(pages);
+	uint64_t exits, failed;
+
+	if (machine_attach(&machine, area, pages, 0))
+		fail("set the memslot of the area");
+	exits = machine_exits(&machine);
+	failed = touch_all_fails(&machine, area, pages, PAGES_OF_HUGE);
+	exits = machine_exits(&machine) - exits;
+	failed += exits > pages / PAGES_OF_HUGE + MOST_OTHER_EXITS ? exits : 0;
+	for (uint64_t page = 7; page < pages; page += PAGES_OF_HUGE)
+		if (madvise(area + page * PAGE, PAGE, MADV_DONTNEED) < 0)
+			fail("MADV_DONTNEED");
+	failed += touch_all_fails(&machine, area, pages, 7);
+	machine_close(&machine);
+	return (struct finding){ pages, failed };
+}
+
+/* Memory in small pages, with the first word of each page. */
+static char *small_area(uint32_t pages)
+{
+	char *area = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (area == MAP_FAILED || madvise(area, pages * PAGE, MADV_NOHUGEPAGE) < 0)
+		fail("map the area");
+	for (uint64_t page = 0; page < pages; page++)
+		*(uint32_t *)(area + page * PAGE) = pager_first_word(page);
+	return area;
+}
+
+/* Touches each eighth page from `first` on; how many went wrong. */
+static uint64_t touch_eighths(struct machine *machine, uint32_t pages, uint64_t first)
+{
+	uint64_t failed = 0;
+
+	for (uint64_t page = first; page < pages; page += 8) {
+		machine_load(machine, PROGRAM_TOUCH, AREA_GPA + page * PAGE, 1);
+		failed += run_machine(machine) != STOP_END || machine_sum(machine) != pager_first_word(page);
+	}
+	return failed;
+}
+
+/* Touches pairs of pages: the second of each follows one that was touched. */
+static uint64_t touch_pairs(struct machine *machine, uint32_t pages, uint64_t first)
+{
+	return touch_eighths(machine, pages, first) + touch_eighths(machine, pages, first + 1);
+}
+
+/* Pages whose bit of the dirty log is not what it must be: those of the pairs from `first` on are dirty. */
+static uint64_t wrongly_logged(struct machine *machine, uint32_t pages, uint64_t first)
+{
+	uint64_t *log = calloc((pages + 63) / 64, sizeof(*log)), wrong = 0;
+
+	machine_dirty_log(machine, log);
+	for (uint64_t page = 0; page < pages; page++)
+		wrong += (log[page / 64] >> page % 64 & 1) != (page % 8 / 2 == first / 2);
+	free(log);
+	return wrong;
+}
+
+/* With a log from the start, and with one that begins when some pages are mapped. */
+static struct finding check_dirty_log(uint32_t pages)
+{
+	struct finding finding = { 2 * pages, 0 };
+
+	for (int is_late = 0; is_late < 2; is_late++) {
+		struct machine machine = machine_open();
+		char *area = small_area(pages);
+		int error = machine_attach(&machine, area, pages, is_late ? 0 : KVM_MEM_LOG_DIRTY_PAGES);
+
+		if (is_late) {
+			finding.failed += touch_pairs(&machine, pages, 0);
+			error |= machine_attach(&machine, area, pages, KVM_MEM_LOG_DIRTY_PAGES);
+		}
+		if (error)
+			fail("set the memslot of the area");
+		finding.failed += touch_pairs(&machine, pages, 2) + wrongly_logged(&machine, pages, 2);
+		machine_close(&machine);
+		munmap(area, pages * PAGE);
+	}
+	return finding;
+}
+
+/* Waits until the pipe is closed; its status says whether any page has changed meanwhile. */
+static pid_t start_sharer(const char *area, uint32_t pages, int until[2])
+{
+	pid_t child = fork();
+	bool changed = false;
+	char end;
+
+	if (child < 0)
+		fail("fork");
+	if (child > 0)
+		return child;
+	close(until[1]);
+	while (read(until[0], &end, 1) > 0)
+		;
+	for (uint64_t page = 0; page < pages; page++) {
+		const uint32_t *words = (const void *)(area + page * PAGE);
+
+		changed |= words[0] != pager_first_word(page) || words[1] != 0;
+	}
+	_exit(changed);
+}
+
+static struct finding check_copy_on_write(uint32_t pages)
+{
+	struct machine machine = machine_open();
+	struct finding finding = { pages, 0 };
+	char *area = small_area(pages);
+	int until[2], status;
+	pid_t sharer;
+
+	if (pipe(until) < 0)
+		fail("pipe");
+	if (machine_attach(&machine, area, pages, 0))
+		fail("set the memslot of the area");
+	sharer = start_sharer(area, pages, until);
+	for (uint64_t first = 0; first < 8; first++)
+		finding.failed += touch_eighths(&machine, pages, first);
+	close(until[1]);
+	if (waitpid(sharer, &status, 0) != sharer)
+		fail("wait for the process that shares the pages");
+	finding.failed += status != 0;
+	close(until[0]);
+	machine_close(&machine);
+	munmap(area, pages * PAGE);
+	return finding;
+}
+
+/* Tried: each page, and the sum that the guest read. */
+static struct finding check_small_contents(uint32_t pages)
+{
+	struct counts counts = exercise(mechanism_find("populated"), 1, pages);
+
+	return (struct finding){ pages + 1, counts.wrong };
+}
+
+static const struct check of_any_kernel[] = {
+	{ "small-contents", check_small_contents },
+	{ "huge-mapped", check_huge_mapped },
+	{ "dirty-log", check_dirty_log },
+	{ "copy-on-write", check_copy_on_write },
+};
+
 static const struct check checks[] = {
 	{ "contents", check_contents },
 	{ "never-sleeps", check_never_sleeps },
@@ -350,6 +556,12 @@ static const struct check checks[] = {
 
 void step_check(const char *name, uint32_t pages)
 {
+	for (size_t i = 0; i < COUNT_OF(of_any_kernel); i++) {
+		if (!strcmp(of_any_kernel[i].name, name)) {
+			report_check(&of_any_kernel[i], pages);
+			return;
+		}
+	}
 	if (!mechanism_is_unavailable(mechanism_find("exit-on-missing")))
 		run_check(checks, name, pages);
 }

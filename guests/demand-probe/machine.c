@@ -112,6 +112,13 @@ int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t
 	return ioctl(machine->vm, request, &region) < 0 ? errno : 0;
 }
 
+void machine_dirty_log(struct machine *machine, uint64_t *log)
+{
+	struct kvm_dirty_log request = { .slot = AREA_SLOT, .dirty_bitmap = log };
+
+	kvm_call(machine->vm, KVM_GET_DIRTY_LOG, &request, "KVM_GET_DIRTY_LOG");
+}
+
 void machine_load(struct machine *machine, enum program program, uint32_t gpa, uint32_t count)
 {
 	set_registers(machine, CODE_GPA + FIRST_PROGRAM + program * PROGRAM_SIZE, gpa, count);

@@ -58,6 +58,9 @@ bool machine_can_exit_on_missing(const struct machine *machine);
 /* Sets the memslot of the area, or changes its flags; 0 or an errno. */
 int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t flags);
 
+/* Reads and clears the area's log of dirty pages, a bit each. */
+void machine_dirty_log(struct machine *machine, uint64_t *log);
+
 /* Points the vCPU at a program that works on guest physical addresses from `gpa` on. */
 void machine_load(struct machine *machine, enum program program, uint32_t gpa, uint32_t count);
 
