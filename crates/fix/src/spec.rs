@@ -208,7 +208,7 @@ mod tests {
         assert!(
             unknown
                 .to_string()
-                .contains("expected one of: xen-pv-get-and-clear"),
+                .contains("expected one of: xen-lazy-mmu"),
             "{unknown}"
         );
         let series = "xen-pv-get-and-clear@5.10".parse::<Spec>().unwrap_err();
