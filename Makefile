@@ -37,7 +37,7 @@ ARM64_PACKAGES = qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 VENV = $(CURDIR)/target/python-venv
 CLUSTER = smoke
 LIBRARIES = pagetoll-engine pagetoll-marks pagetoll-pager pagetoll-xentrace
-FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-lazy-mmu xen-lazy-mmu@7.3 \
+FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-lazy-mmu xen-lazy-mmu@7.3 xen-pv-lazy-clear \
 	xen-pv-get-and-clear xen-pv-get-and-clear@7.3 xen-mmu-update-batch kvm-exit-on-missing kvm-no-host-walk \
 	kvm-tdp-prefetch
 
