@@ -444,7 +444,7 @@ static uint64_t touch_pairs(struct machine *machine, uint32_t pages, uint64_t fi
 	return touch_eighths(machine, pages, first) + touch_eighths(machine, pages, first + 1);
 }
 
-/* Pages whose bit of the dirty log is not what it must be: those of the pairs from `first` on are dirty. */
+/* Pages that the dirty log has wrong: the pairs from `first` on are dirty, and no other page. */
 static uint64_t wrongly_logged(struct machine *machine, uint32_t pages, uint64_t first)
 {
 	uint64_t *log = calloc((pages + 63) / 64, sizeof(*log)), wrong = 0;

@@ -21,7 +21,7 @@ const TRACE_DAT: &[u8] = b"\x17\x08Dtracing";
 /// Recognises a file that only trace-cmd can print, and goes back to its start.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors of reading.
 pub fn is_trace_dat(source: &mut (impl Read + Seek)) -> io::Result<bool> {
     let mut head = Vec::new();
     source.take(TRACE_DAT.len() as u64).read_to_end(&mut head)?;

@@ -18,11 +18,11 @@ use crate::LiveError;
 /// First descriptor after those of the standard streams.
 const FIRST: RawFd = 3;
 
-/// Does `work` on a thread with a table of its own, which has the standard streams and what is `kept`. The work closes
-/// what it opens, and returns no descriptor; threads that it starts share the table.
+/// Does `work` on a thread with a table of its own, which has the standard streams and the descriptor that is `kept`. The
+/// work returns no descriptor and closes those that it opens; its threads share the table.
 ///
 /// # Errors
-/// Those of the work, or the thread cannot have a table.
+/// Errors of the work; the thread cannot have a table.
 pub(crate) fn on_own_table<T: Send>(
     kept: Option<RawFd>,
     work: impl FnOnce() -> Result<T, LiveError> + Send,
