@@ -1,21 +1,18 @@
 //! Fault handling by one thread: that of a vCPU that exited on a missing page, or a reader of a userfaultfd.
 
-use std::io;
-use std::ops::Range;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use vm_memory::{Address, Bytes, GuestAddress};
 
+use super::Pager;
 use super::error::PagerError;
 use super::guest_pages::{GuestPages, PageState};
 use super::processor;
 use super::ranges::PagedRange;
-use super::resolver::{ExitResolver, Origin};
+use super::resolver::{ExitResolver, Origin, reported};
 use super::source::PageSource;
-use super::userfaultfd::{HostRange, InstallOutcome, Mode, Wake};
-use super::{Options, Pager};
+use super::userfaultfd::Wake;
 
 /// The most spurious faults of a vCPU in a row: another thread populated the page first.
 /// Assumed: each time takes another thread that wins a race for another page.
@@ -89,8 +86,8 @@ enum Next {
 pub struct FaultHandler<'p, S> {
     pub(super) pager: &'p Pager<S>,
     resolver: ExitResolver,
-    buffer: Vec<u8>,
-    counts: Counts,
+    pub(super) buffer: Vec<u8>,
+    pub(super) counts: Counts,
 }
 
 impl<'p, S: PageSource> FaultHandler<'p, S> {
@@ -160,7 +157,10 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         self.counts.resolving += began.elapsed();
         self.counts.faults += 1;
         match missing {
-            None => self.counts.spurious += 1,
+            None => {
+                self.counts.spurious += 1;
+                self.map_reported(vcpu)?;
+            }
             Some(page) => {
                 match page.origin {
                     Origin::Report => self.counts.reported += 1,
@@ -170,6 +170,17 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
             }
         }
         Ok(missing.is_some())
+    }
+
+    /// Maps the page again that KVM reported and that is present.
+    fn map_reported(&mut self, vcpu: &mut VcpuFd) -> Result<(), PagerError> {
+        let pager = self.pager;
+        let page = reported(vcpu.get_kvm_run());
+        let found = page.and_then(|page| pager.paged.find(page.address));
+        match found.map(|(range, offset)| (range, range.unit_of(offset))) {
+            Some((range, unit)) if range.present.has(unit) => self.map_again(range, unit),
+            _ => Ok(()),
+        }
     }
 
     fn is_paged(&self, address: u64) -> bool {
@@ -206,7 +217,10 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         let pager = self.pager;
         let found = pager.paged.find(address);
         let (range, offset) = found.ok_or(PagerError::Elsewhere(address.0))?;
-        self.populate_at(range, offset, wake)
+        self.populate_at(range, offset, wake)?;
+        // Shared memory may be another handler's to populate, which is waited for.
+        let unit = range.unit_of(offset);
+        self.populate_absent(range, unit..unit + 1)
     }
 
     /// Populates the page of a fault that a userfaultfd reported, and wakes its waiters.
@@ -228,6 +242,12 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         if !range.present.has(unit) {
             let units = range.present.absent_around(unit, window);
             self.populate_units(range, units, wake)?;
+            if range.shared.is_some() {
+                // It was woken, or will be by the handler that has claimed it.
+                return Ok(());
+            }
+        } else if wake == Wake::Waiters {
+            self.map_again(range, unit)?;
         }
         // A thread that began to wait after the winner's wake-up must be woken again.
         match wake {
@@ -238,94 +258,6 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
                 .map_err(PagerError::system("UFFDIO_WAKE")),
         }
     }
-
-    fn populate_units(
-        &mut self,
-        range: &PagedRange,
-        mut units: Range<usize>,
-        wake: Wake,
-    ) -> Result<(), PagerError> {
-        while !units.is_empty() {
-            let installed = self.install(range, &units, wake)?;
-            let done = match installed {
-                InstallOutcome::All => units.len(),
-                InstallOutcome::Partial(bytes) => range.unit_of(bytes),
-                InstallOutcome::Exists => {
-                    self.counts.exists += 1;
-                    1
-                }
-            };
-            let rest = units.start + done;
-            range.present.mark(units.start..rest);
-            if installed != InstallOutcome::Exists {
-                self.counts.pages += done as u64 * range.unit / 4096;
-            }
-            units.start = rest;
-        }
-        Ok(())
-    }
-
-    /// One call for some units.
-    fn install(
-        &mut self,
-        range: &PagedRange,
-        units: &Range<usize>,
-        wake: Wake,
-    ) -> Result<InstallOutcome, PagerError> {
-        let host = range.host_range(units);
-        self.counts.calls += 1;
-        match self.pager.options.mode {
-            Mode::Missing => self.copy(range, host, wake),
-            Mode::Minor => {
-                let began = Instant::now();
-                let installed = range.userfaultfd.resume(host, wake);
-                self.counts.installing += began.elapsed();
-                installed.map_err(PagerError::system("UFFDIO_CONTINUE"))
-            }
-        }
-    }
-
-    fn copy(
-        &mut self,
-        range: &PagedRange,
-        host: HostRange,
-        wake: Wake,
-    ) -> Result<InstallOutcome, PagerError> {
-        let began = Instant::now();
-        let content = content(self.pager, &mut self.buffer, range, host)?;
-        let ready = Instant::now();
-        let installed = range.userfaultfd.copy(host.start, content, wake);
-        self.counts.reading += ready - began;
-        self.counts.installing += ready.elapsed();
-        installed.map_err(PagerError::system("UFFDIO_COPY"))
-    }
-}
-
-/// The content of a part of a range: the source's own bytes, or as they were read into the buffer.
-fn content<'b, S: PageSource>(
-    pager: &'b Pager<S>,
-    buffer: &'b mut Vec<u8>,
-    range: &PagedRange,
-    host: HostRange,
-) -> Result<&'b [u8], PagerError> {
-    let start = host.start - range.host.start;
-    let offset = range.source_offset + start;
-    let length = usize::try_from(host.bytes).unwrap_or(usize::MAX);
-    if let Some(content) = pager.source.borrow(offset, length) {
-        return Ok(content);
-    }
-    buffer.resize(length, 0);
-    let fill = Fill {
-        source: &pager.source,
-        options: &pager.options,
-    };
-    fill.exactly(offset, buffer)
-        .map_err(|(attempts, source)| PagerError::Source {
-            address: range.guest.start.unchecked_add(start),
-            attempts,
-            source,
-        })?;
-    Ok(buffer)
 }
 
 /// The data of an access that KVM left to user space.
@@ -349,46 +281,5 @@ fn after_error(error: kvm_ioctls::Error) -> Result<Next, PagerError> {
         Errno::FAULT => Ok(Next::Fault),
         Errno::INTR | Errno::AGAIN => Ok(Next::Interrupted),
         errno => Err(PagerError::system("KVM_RUN")(errno)),
-    }
-}
-
-/// Reads from a source until all bytes are there.
-struct Fill<'a, S> {
-    source: &'a S,
-    options: &'a Options,
-}
-
-impl<S: PageSource> Fill<'_, S> {
-    /// Fills the buffer; an error comes with the number of attempts that failed without a byte in between.
-    fn exactly(&self, offset: u64, buffer: &mut [u8]) -> Result<(), (u32, io::Error)> {
-        let (mut done, mut failed) = (0, 0);
-        while done < buffer.len() {
-            match self
-                .source
-                .read_at(offset + done as u64, &mut buffer[done..])
-            {
-                Ok(0) => return Err((failed + 1, io::ErrorKind::UnexpectedEof.into())),
-                Ok(length) => {
-                    done += length;
-                    failed = 0;
-                }
-                Err(error) => {
-                    failed += 1;
-                    self.after(error, failed)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits before the next attempt, or gives up.
-    fn after(&self, error: io::Error, failed: u32) -> Result<(), (u32, io::Error)> {
-        let retry = self.options.retry;
-        if failed >= retry.attempts {
-            return Err((failed, error));
-        }
-        tracing::debug!(%error, failed, "the source of a page failed");
-        thread::sleep(retry.pause);
-        Ok(())
     }
 }

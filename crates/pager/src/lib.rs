@@ -102,16 +102,23 @@ mod aarch64;
 mod error;
 mod guest_pages;
 mod handler;
+mod install;
 mod kvm_union;
-mod present;
 mod ranges;
 mod reader;
 mod resolver;
+mod restore;
+mod shared;
 mod source;
+#[cfg(test)]
+mod testing;
+mod units;
 mod userfaultfd;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+use std::io;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,7 +139,9 @@ pub use ranges::GuestRange;
 use ranges::{PagedMemory, PagedRange, host_range};
 pub use reader::{Multiplexer, ReaderStop};
 pub use resolver::{Access, ExitResolver, MissingPage, Origin};
+use shared::SharedUnits;
 pub use source::{FileSource, MemorySource, PageSource, socket};
+use units::UnitSet;
 pub use userfaultfd::{
     Delivery, Features, HostRange, InstallOutcome, Mode, Userfaultfd, Wake, open_userfaultfd,
 };
@@ -180,9 +189,14 @@ pub struct Options {
 impl Options {
     /// The most units that one call populates.
     fn window(&self, unit: u64) -> usize {
-        let units = u64::from(self.batch) * 4096 / unit;
-        usize::try_from(units).map_or(1, |units| units.max(1))
+        window(self.batch, unit)
     }
+}
+
+/// The units of `pages` of 4 KiB; at least one.
+fn window(pages: u32, unit: u64) -> usize {
+    let units = u64::from(pages) * 4096 / unit;
+    usize::try_from(units).map_or(1, |units| units.max(1))
 }
 
 impl Default for Options {
@@ -224,36 +238,94 @@ impl<S: PageSource> Pager<S> {
         source: S,
         options: Options,
     ) -> Result<Self, PagerError> {
+        Self::build(memory, None, ranges, source, options)
+    }
+
+    /// Pages `ranges` of shared memory, which are populated by `UFFDIO_CONTINUE`: the content is written into the page
+    /// cache by way of `second`, and no page is copied. Otherwise as [`new`](Self::new).
+    ///
+    /// `second` is another mapping of the same memfd that has `ranges` at the same guest addresses, and no userfaultfd.
+    /// From now on the pager alone uses it, and no other pager populates the same file: what is touched by way of
+    /// `second` counts as the guest's content. Both mappings know their file ([`FileOffset`](vm_memory::FileOffset)),
+    /// whose file position changes here. Pages that it holds by now are taken as they are, and not read from the
+    /// source. [`Options::mode`] has no effect: missing pages and minor faults are both reported.
+    ///
+    /// A fault on a page that another handler is about to populate is left to that: a reader goes on, a vCPU's thread
+    /// and all that is to return with the page present waits. If the other fails, the page is claimed again. With
+    /// [`Delivery::Message`] those that wait for a page are always woken, whatever [`Wake`] says.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new); a range is not the same part of the same shared file in both mappings, or has huge
+    /// pages; the kernel reports no minor faults of shared memory (Linux 5.14, x86-64 and arm64).
+    pub fn new_shared(
+        memory: GuestMemoryMmap,
+        second: GuestMemoryMmap,
+        ranges: &[GuestRange],
+        source: S,
+        options: Options,
+    ) -> Result<Self, PagerError> {
+        let features = Features::detect().map_err(PagerError::system("userfaultfd"))?;
+        if !features.minor_shmem() {
+            let why = "the kernel has no UFFD_FEATURE_MINOR_SHMEM; it needs Linux 5.14";
+            let error = io::Error::new(io::ErrorKind::Unsupported, why);
+            return Err(PagerError::system("UFFDIO_REGISTER of minor faults")(error));
+        }
+        Self::build(memory, Some(&second), ranges, source, options)
+    }
+
+    fn build(
+        memory: GuestMemoryMmap,
+        second: Option<&GuestMemoryMmap>,
+        ranges: &[GuestRange],
+        source: S,
+        options: Options,
+    ) -> Result<Self, PagerError> {
         let mut userfaultfds: Vec<Arc<Userfaultfd>> = Vec::new();
         let mut paged = Vec::with_capacity(ranges.len());
-        let mut source_offset = 0;
+        let mut source_start = 0;
         for range in ranges {
             if userfaultfds.is_empty() || options.sharing == Sharing::PerRange {
                 let new = Userfaultfd::new(options.delivery);
                 userfaultfds.push(Arc::new(new.map_err(PagerError::system("userfaultfd"))?));
             }
-            let userfaultfd = Arc::clone(&userfaultfds[userfaultfds.len() - 1]);
-            let range = paged_range(
-                &memory,
-                *range,
-                source_offset,
-                options.page_size,
-                userfaultfd,
-            )?;
-            source_offset += range.guest.bytes;
-            paged.push(range);
+            let shared = second
+                .map(|second| SharedUnits::new(&memory, second, *range, options.page_size))
+                .transpose()?;
+            paged.push(PagedRange {
+                guest: *range,
+                host: host_range(&memory, *range, options.page_size)?,
+                source_start,
+                unit: options.page_size,
+                present: UnitSet::none(
+                    usize::try_from(range.bytes / options.page_size).unwrap_or(usize::MAX),
+                ),
+                shared,
+                userfaultfd: Arc::clone(&userfaultfds[userfaultfds.len() - 1]),
+            });
+            source_start += range.bytes;
         }
         let paged = PagedMemory {
             memory,
             ranges: paged,
         };
-        paged.register(options.mode)?;
+        paged.register(match second {
+            Some(_) => &[Mode::Missing, Mode::Minor],
+            None => slice::from_ref(&options.mode),
+        })?;
         Ok(Self {
             paged,
             userfaultfds,
             source,
             options,
         })
+    }
+
+    /// Wake-up of those that may wait for pages which no fault of theirs is known for.
+    const fn wake(&self) -> Wake {
+        match self.options.delivery {
+            Delivery::Message => Wake::Waiters,
+            Delivery::Error => Wake::None,
+        }
     }
 
     /// Prepares a vCPU: on x86-64 its registers are synced at each exit.
@@ -307,27 +379,10 @@ impl<S: PageSource> Pager<S> {
         let found = self.paged.find(range.start);
         let (paged, offset) = found.ok_or(PagerError::Elsewhere(range.start.0))?;
         let units = paged.unit_of(offset)..paged.unit_of(offset + range.bytes);
-        paged.present.forget(units);
+        paged.present.remove(units.clone());
+        if let Some(shared) = &paged.shared {
+            shared.forget(units);
+        }
         Ok(())
     }
-}
-
-/// A range with nothing present. `place` is its offset in the source, and the page size.
-fn paged_range(
-    memory: &GuestMemoryMmap,
-    guest: GuestRange,
-    source_offset: u64,
-    unit: u64,
-    userfaultfd: Arc<Userfaultfd>,
-) -> Result<PagedRange, PagerError> {
-    let host = host_range(memory, guest, unit)?;
-    let units = usize::try_from(guest.bytes / unit).unwrap_or(usize::MAX);
-    Ok(PagedRange {
-        guest,
-        host,
-        source_offset,
-        unit,
-        present: present::PresentUnits::none(units),
-        userfaultfd,
-    })
 }

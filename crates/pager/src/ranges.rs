@@ -2,16 +2,21 @@
 
 #![allow(unsafe_code, reason = "memory is handed over to a userfaultfd")]
 
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use vm_memory::{
     Address, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
+    VolatileSlice,
 };
 
 use super::error::PagerError;
 use super::guest_pages::{GuestPages, PageState};
-use super::present::PresentUnits;
+use super::shared::SharedUnits;
+use super::units::UnitSet;
 use super::userfaultfd::{HostRange, Mode, Userfaultfd};
 
 /// A part of guest memory.
@@ -35,16 +40,44 @@ pub(super) struct PagedRange {
     pub(super) guest: GuestRange,
     pub(super) host: HostRange,
     /// Offset of its content in the source.
-    pub(super) source_offset: u64,
+    pub(super) source_start: u64,
     /// The page size of the memory behind it, in bytes.
     pub(super) unit: u64,
-    pub(super) present: PresentUnits,
+    pub(super) present: UnitSet,
+    /// Of memory that is written through a second mapping.
+    pub(super) shared: Option<SharedUnits>,
     pub(super) userfaultfd: Arc<Userfaultfd>,
 }
 
 impl PagedRange {
     pub(super) fn unit_of(&self, offset: u64) -> usize {
         usize::try_from(offset / self.unit).unwrap_or(usize::MAX)
+    }
+
+    /// The number of its units.
+    pub(super) fn units(&self) -> usize {
+        self.unit_of(self.guest.bytes)
+    }
+
+    /// The length of some units in bytes.
+    pub(super) fn bytes(&self, units: usize) -> usize {
+        usize::try_from(self.unit).map_or(usize::MAX, |unit| unit.saturating_mul(units))
+    }
+
+    /// The offset of the content of some units in the source.
+    pub(super) const fn source_offset(&self, units: &Range<usize>) -> u64 {
+        self.source_start + units.start as u64 * self.unit
+    }
+
+    /// The guest physical addresses of some units.
+    pub(super) fn guest_range(&self, units: &Range<usize>) -> GuestRange {
+        GuestRange {
+            start: self
+                .guest
+                .start
+                .unchecked_add(units.start as u64 * self.unit),
+            bytes: units.len() as u64 * self.unit,
+        }
     }
 
     /// The addresses of some units.
@@ -79,11 +112,50 @@ impl PagedMemory {
         })
     }
 
-    pub(super) fn register(&self, mode: Mode) -> Result<(), PagerError> {
+    /// The units of a part of guest memory, which may lie in several ranges.
+    pub(super) fn parts(
+        &self,
+        part: GuestRange,
+    ) -> Result<Vec<(&PagedRange, Range<usize>)>, PagerError> {
+        let bad = |why| PagerError::BadRange { range: part, why };
+        let (mut parts, mut done) = (Vec::new(), 0);
+        while done < part.bytes {
+            let found = part
+                .start
+                .checked_add(done)
+                .and_then(|next| self.find(next));
+            let (range, offset) = found.ok_or(bad("is not paged, or not all of it"))?;
+            let bytes = (range.guest.bytes - offset).min(part.bytes - done);
+            if !offset.is_multiple_of(range.unit) || !bytes.is_multiple_of(range.unit) {
+                return Err(bad("is not aligned to the page size"));
+            }
+            parts.push((range, range.unit_of(offset)..range.unit_of(offset + bytes)));
+            done += bytes;
+        }
+        Ok(parts)
+    }
+
+    /// What is present, as maximal runs in order of address.
+    pub(super) fn present(&self) -> Vec<GuestRange> {
+        let runs = self.ranges.iter().flat_map(|range| {
+            let runs = range.present.runs();
+            runs.into_iter().map(|units| range.guest_range(&units))
+        });
+        let mut runs: Vec<_> = runs.collect();
+        runs.sort_unstable_by_key(|run| run.start);
+        runs.dedup_by(|next, run| {
+            let adjoins = run.start.checked_add(run.bytes) == Some(next.start);
+            run.bytes += if adjoins { next.bytes } else { 0 };
+            adjoins
+        });
+        runs
+    }
+
+    pub(super) fn register(&self, kinds: &[Mode]) -> Result<(), PagerError> {
         for range in &self.ranges {
             // SAFETY: the range is a mapping that `memory` keeps; this pager is what copes with its faults, and its
             // documentation says who may touch the memory.
-            let registered = unsafe { range.userfaultfd.register(range.host, mode) };
+            let registered = unsafe { range.userfaultfd.register_kinds(range.host, kinds) };
             registered.map_err(PagerError::system("UFFDIO_REGISTER"))?;
         }
         Ok(())
@@ -121,6 +193,17 @@ pub(super) fn host_range(
     }
 }
 
+/// Reads from a file into memory that other threads and the kernel may see; returns how many bytes.
+pub(super) fn read_file(file: &File, offset: u64, target: &VolatileSlice<'_>) -> io::Result<usize> {
+    let offset = i64::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let guard = target.ptr_guard_mut();
+    // SAFETY: the guard's bytes are mapped and writable as long as it lives. The kernel writes them by this pointer: no
+    // Rust reference to them exists, so that another thread's access to them is no data race of ours.
+    let length =
+        unsafe { libc::pread(file.as_raw_fd(), guard.as_ptr().cast(), guard.len(), offset) };
+    usize::try_from(length).map_err(|_| io::Error::last_os_error())
+}
+
 impl GuestPages for PagedMemory {
     fn state(&self, address: GuestAddress) -> PageState {
         match self.find(address) {
@@ -135,4 +218,14 @@ impl GuestPages for PagedMemory {
         // The page is present, so that this neither faults nor fails.
         let _ = self.memory.read_slice(bytes, address);
     }
+}
+
+/// Gives anonymous memory back.
+#[cfg(test)]
+pub(super) fn give_back(memory: &GuestMemoryMmap, range: GuestRange) {
+    use rustix::mm::{Advice, madvise};
+    let host = memory.get_host_address(range.start).unwrap();
+    let length = usize::try_from(range.bytes).unwrap();
+    // SAFETY: the range is a mapping of `memory`, whose bytes no reference borrows.
+    unsafe { madvise(host.cast(), length, Advice::LinuxDontNeed) }.unwrap();
 }

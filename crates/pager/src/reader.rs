@@ -23,7 +23,7 @@ pub enum Multiplexer {
     Epoll,
 }
 
-/// Ends readers, by a pipe that hangs up: a close cannot fail, as a write could, and leave readers waiting.
+/// Ends readers and prefaults, by a pipe that hangs up: a close cannot fail, as a write could, and leave readers waiting.
 #[derive(Debug)]
 pub struct ReaderStop {
     watched: OwnedFd,
@@ -47,6 +47,13 @@ impl ReaderStop {
     pub fn request(&self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         drop(open.take());
+    }
+
+    /// Returns whether readers were asked to end.
+    #[must_use]
+    pub fn is_requested(&self) -> bool {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.is_none()
     }
 }
 
@@ -149,13 +156,14 @@ mod tests {
             let (faults, _writer) = quiet_pipe();
             let end = ReaderStop::new().unwrap();
             let wait = || Wait::new([faults.as_fd(), end.watched.as_fd()], multiplexer).unwrap();
+            assert!(!end.is_requested());
             thread::scope(|scope| {
                 let readers = [(); 2].map(|()| scope.spawn(|| wait().has_fault().unwrap()));
                 end.request();
                 end.request();
                 assert_eq!(readers.map(|reader| reader.join().unwrap()), [false; 2]);
             });
-            assert!(!wait().has_fault().unwrap());
+            assert!(!wait().has_fault().unwrap() && end.is_requested());
         }
     }
 

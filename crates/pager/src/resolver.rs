@@ -87,7 +87,7 @@ impl Default for ExitResolver {
 }
 
 /// KVM's report of the fault.
-fn reported(run: &kvm_run) -> Option<MissingPage> {
+pub(super) fn reported(run: &kvm_run) -> Option<MissingPage> {
     const WRITE: u64 = 1 << 1;
     const EXECUTE: u64 = 1 << 2;
     if run.exit_reason != KVM_EXIT_MEMORY_FAULT {

@@ -6,6 +6,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use vm_memory::VolatileSlice;
+
+use super::ranges::read_file;
+
 /// Gives the content of guest memory. Many threads ask at once.
 pub trait PageSource: Sync {
     /// Reads bytes from `offset` on, as [`FileExt::read_at`] does; returns how many, which may be fewer than asked.
@@ -21,6 +25,21 @@ pub trait PageSource: Sync {
     fn borrow(&self, offset: u64, length: usize) -> Option<&[u8]> {
         let _ = (offset, length);
         None
+    }
+
+    /// Reads bytes from `offset` on into guest memory, as [`read_at`](Self::read_at) does into a buffer.
+    ///
+    /// Shared memory is restored by it: see [`Pager::new_shared`](super::Pager::new_shared). By default the bytes go
+    /// through a buffer. A source that can, such as [`FileSource`], reads straight into `target`, by its pointer:
+    /// others may have access to that memory, so that there must be no reference to it.
+    ///
+    /// # Errors
+    /// Those of `read_at`.
+    fn read_volatile_at(&self, offset: u64, target: &VolatileSlice<'_>) -> io::Result<usize> {
+        let mut bytes = vec![0; target.len()];
+        let length = self.read_at(offset, &mut bytes)?;
+        target.copy_from(&bytes[..length]);
+        Ok(length)
     }
 }
 
@@ -52,6 +71,10 @@ impl PageSource for FileSource {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         FileExt::read_at(&self.0, buffer, offset)
     }
+
+    fn read_volatile_at(&self, offset: u64, target: &VolatileSlice<'_>) -> io::Result<usize> {
+        read_file(&self.0, offset, target)
+    }
 }
 
 impl<S: PageSource + ?Sized> PageSource for &S {
@@ -61,6 +84,10 @@ impl<S: PageSource + ?Sized> PageSource for &S {
 
     fn borrow(&self, offset: u64, length: usize) -> Option<&[u8]> {
         (**self).borrow(offset, length)
+    }
+
+    fn read_volatile_at(&self, offset: u64, target: &VolatileSlice<'_>) -> io::Result<usize> {
+        (**self).read_volatile_at(offset, target)
     }
 }
 
@@ -81,6 +108,10 @@ mod tests {
             assert_eq!(source.read_at(200, &mut buffer).unwrap(), 56);
             assert_eq!(buffer[..56], bytes[200..]);
             assert_eq!(source.read_at(u64::from(u32::MAX), &mut buffer).unwrap(), 0);
+            let target = VolatileSlice::from(&mut buffer[..]);
+            assert_eq!(source.read_volatile_at(156, &target).unwrap(), 100);
+            assert_eq!(source.read_volatile_at(255, &target).unwrap(), 1);
+            assert_eq!((buffer[0], &buffer[1..]), (255, &bytes[157..]));
         }
         assert_eq!(MemorySource(&bytes).borrow(250, 6), Some(&bytes[250..]));
         assert_eq!(MemorySource(&bytes).borrow(250, 7), None);

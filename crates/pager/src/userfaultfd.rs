@@ -161,13 +161,22 @@ impl Userfaultfd {
     /// `range` must be a mapping of the caller's, and every thread that touches it must cope with the delivery that
     /// this userfaultfd was made with: by sleeping until the page is there, or by an error.
     pub unsafe fn register(&self, range: HostRange, mode: Mode) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.register_kinds(range, &[mode]) }
+    }
+
+    /// Reports faults of several kinds: see [`register`](Self::register).
+    ///
+    /// # Safety
+    /// That of `register`.
+    pub(super) unsafe fn register_kinds(&self, range: HostRange, kinds: &[Mode]) -> io::Result<()> {
+        let kinds = kinds.iter().map(|kind| match kind {
+            Mode::Missing => u64::from(UFFDIO_REGISTER_MODE_MISSING),
+            Mode::Minor => u64::from(UFFDIO_REGISTER_MODE_MINOR),
+        });
         let mut register = uffdio_register {
             range: kernel_range(range),
-            mode: match mode {
-                Mode::Missing => UFFDIO_REGISTER_MODE_MISSING,
-                Mode::Minor => UFFDIO_REGISTER_MODE_MINOR,
-            }
-            .into(),
+            mode: kinds.fold(0, |all, kind| all | kind),
             ioctls: 0,
         };
         // SAFETY: the opcode takes this structure; what it changes of the memory is the caller's promise.
