@@ -14,6 +14,7 @@ mod flush;
 mod irq;
 mod mechanism;
 mod pin;
+mod restore;
 mod subset;
 mod switch;
 mod unmap;
@@ -28,6 +29,7 @@ pub use flush::Flush;
 pub use irq::Irq;
 pub use mechanism::{Mechanism, Properties, RouteMechanism, UnknownMechanism};
 pub use pin::Pin;
+pub use restore::Restore;
 pub use switch::Switch;
 pub use unmap::Unmap;
 
@@ -64,6 +66,8 @@ names! {
         Pin,
         /// Memory is paged in on demand.
         Demand,
+        /// A guest's memory is brought back from an image.
+        Restore,
         /// A program of the user's own runs.
         Count,
     }
@@ -100,6 +104,7 @@ impl Route {
             Self::Flush => "flush TLBs with and without global pages",
             Self::Pin => "pin memory for DMA through VFIO",
             Self::Demand => "page memory in on demand, by userfaultfd or vCPU exits",
+            Self::Restore => "restore a guest's memory from an image, alone and with clones",
             Self::Count => "run a program of your own, natively and as a Xen PV dom0",
         }
     }
@@ -108,7 +113,7 @@ impl Route {
     #[must_use]
     pub const fn item(self) -> Item {
         match self {
-            Self::Unmap | Self::Fault | Self::Pin | Self::Demand => PAGE,
+            Self::Unmap | Self::Fault | Self::Pin | Self::Demand | Self::Restore => PAGE,
             Self::Switch => Item {
                 one: "switch",
                 many: "switches",
@@ -132,6 +137,7 @@ impl Route {
             | Self::Flush
             | Self::Pin
             | Self::Demand
+            | Self::Restore
             | Self::Count => self.item().one,
         }
     }
@@ -141,7 +147,7 @@ impl Route {
     pub const fn is_xen_pv(self) -> bool {
         match self {
             Self::Unmap | Self::Fault | Self::Switch | Self::Irq | Self::Flush => true,
-            Self::Pin | Self::Demand | Self::Count => false,
+            Self::Pin | Self::Demand | Self::Restore | Self::Count => false,
         }
     }
 
@@ -155,6 +161,7 @@ impl Route {
             Self::Flush => mechanism::all::<Flush>(),
             Self::Pin => mechanism::all::<Pin>(),
             Self::Demand => mechanism::all::<Demand>(),
+            Self::Restore => mechanism::all::<Restore>(),
             Self::Count => mechanism::all::<Count>(),
         };
         all.into_iter()

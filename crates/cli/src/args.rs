@@ -158,6 +158,12 @@ pub(crate) enum Command {
     /// Print the manual page of a command, or write all pages
     #[command(after_long_help = man::EXAMPLES)]
     Man(ManArgs),
+    /// Restore one guest of a bill, as standard input orders
+    #[command(hide = true)]
+    RestoreClone {
+        /// The process that orders, with which this one ends
+        parent: i32,
+    },
     /// Undo what a run has changed on this host, when standard input ends
     #[command(hide = true)]
     Guard {

@@ -64,6 +64,12 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Validate(args) => validate::run(&args, verbosity),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::RestoreClone { parent } => {
+            parent::end_at_once_with(parent);
+            let (input, output) = (io::stdin(), io::stdout());
+            pagetoll_live::restore_clone(&mut input.lock(), &mut output.lock())?;
+            Ok(Outcome::Success)
+        }
         Command::Guard { journal } => {
             signals::ignore().context("cannot ignore signals")?;
             Ok(match pagetoll_live::guard(&journal) {

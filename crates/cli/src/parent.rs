@@ -22,3 +22,12 @@ pub(crate) fn end_with_it() {
         process::exit(128 + Signal::TERM.as_raw());
     }
 }
+
+/// Asks for SIGKILL when this parent dies, and ends where it has died already.
+pub(crate) fn end_at_once_with(parent: i32) {
+    // Refused for a signal that is none alone (prctl(2)).
+    let _set = set_parent_process_death_signal(Some(Signal::KILL));
+    if getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(parent) {
+        process::exit(128 + Signal::KILL.as_raw());
+    }
+}

@@ -16,6 +16,8 @@ use crate::vm::confine::Confinement;
 const NO_PV: &str =
     "Xen has no PV guests on arm64: their page tables are the hardware's, and nothing traps";
 
+const LIVE_ALONE: &str = "guests are restored on this host alone";
+
 /// Real Xen and Linux in QEMU.
 #[derive(Clone, Copy, Default)]
 pub struct Lab {
@@ -53,6 +55,7 @@ impl Backend for Lab {
             Harness::Count if arch == Arch::Arm64 => {
                 return Support::No("programs are counted on x86-64 alone".to_owned());
             }
+            Harness::None => return Support::No(LIVE_ALONE.to_owned()),
             Harness::Dom0(_) | Harness::Count | Harness::Demand | Harness::Pin => {}
         }
         let tools = tools::check_lab(arch, Images::Debian);
@@ -77,6 +80,7 @@ impl Backend for Lab {
                 let request = demand::request(spec, self.builder)?;
                 boots(move |surroundings| on_kernels(&request, surroundings, demand::bill))
             }
+            Harness::None => return Err(Error::bad_input(format!("--on lab: {LIVE_ALONE}"))),
             Harness::Count => {
                 let (request, program) = count::request(spec, self.builder)?;
                 boots(move |surroundings| {

@@ -15,6 +15,8 @@ pub(crate) enum Harness {
     Demand,
     /// A kernel with an IOMMU and a device behind it.
     Pin,
+    /// None: guests are restored on this host.
+    None,
     /// A kernel that a program of the user's own runs on, and the same kernel as dom0.
     Count,
 }
@@ -29,6 +31,7 @@ impl Harness {
             Route::Flush => Self::Dom0(&routes::FLUSH),
             Route::Demand => Self::Demand,
             Route::Pin => Self::Pin,
+            Route::Restore => Self::None,
             Route::Count => Self::Count,
         }
     }

@@ -10,7 +10,7 @@ use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
 use pagetoll_pv::routes;
 
 use crate::host;
-use crate::routes::{demand, pin, pv, vfio};
+use crate::routes::{demand, pin, pv, restore, vfio};
 
 const LAB_ALONE: &str = "programs are counted in the lab alone";
 
@@ -25,7 +25,7 @@ impl Backend for Live {
 
     fn support_here(&self, route: Route) -> Support {
         match route {
-            Route::Demand => host::check().map_or_else(
+            Route::Demand | Route::Restore => host::check().map_or_else(
                 |lacking| Support::No(lacking.to_string()),
                 |()| Support::Yes,
             ),
@@ -42,6 +42,7 @@ impl Backend for Live {
     fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error> {
         Ok(match (spec.route, &spec.live.device, spec.live.bind) {
             (Route::Demand, ..) => Box::new(demand::Request::new(spec)?),
+            (Route::Restore, ..) => Box::new(restore::Request::new(spec)?),
             (Route::Pin, Some(device), _) => Box::new(vfio::Request::new(spec, device)?),
             (Route::Pin, None, Wanted::Yes) => {
                 return Err(Error::bad_input("--bind: takes a device; give --device"));
@@ -60,6 +61,12 @@ impl Backend for Live {
 impl Prepared for demand::Request {
     fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
         Ok(demand::bill(&self, context)?)
+    }
+}
+
+impl Prepared for restore::Request {
+    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
+        Ok(restore::bill(&self, context)?)
     }
 }
 
@@ -109,8 +116,7 @@ mod tests {
         if pv::Surroundings::of_this_host().guest().is_ok() {
             skip!("this host is a Xen PV guest");
         }
-        let of_pv_guests =
-            |&route: &Route| !matches!(route, Route::Pin | Route::Demand | Route::Count);
+        let of_pv_guests = |&route: &Route| route.is_xen_pv();
         for route in Route::ALL.iter().copied().filter(of_pv_guests) {
             let Support::No(reason) = Live.support_here(route) else {
                 panic!("{route}");

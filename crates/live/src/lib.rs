@@ -23,8 +23,11 @@ mod kernel_module;
 mod pci;
 mod program;
 pub mod routes;
+mod smaps;
 mod undo;
+mod vcpus;
 
 pub use backend::Live;
 pub use error::LiveError;
+pub use routes::restore::restore_clone;
 pub use undo::guard;

@@ -3,4 +3,5 @@
 pub mod demand;
 pub(crate) mod pin;
 pub mod pv;
+pub mod restore;
 pub(crate) mod vfio;

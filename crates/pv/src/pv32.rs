@@ -72,6 +72,7 @@ pub(crate) fn halves(
         | Mechanism::Flush(_)
         | Mechanism::Pin(_)
         | Mechanism::Demand(_)
+        | Mechanism::Restore(_)
         | Mechanism::Count(_) => return None,
     };
     let traps = whole.crossings.as_ref()?.by_kind.get(crossing::PTWR)?;

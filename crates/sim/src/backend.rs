@@ -9,7 +9,20 @@ use pagetoll_bill::{Backend as Kind, Draft, Route, Spec, Support};
 use crate::error::BillingError;
 use crate::routes::{counted, demand, fault, flush, irq, pin, switch, unmap};
 
-const LAB_ALONE: &str = "programs are counted in the lab alone";
+/// Reason for which the simulator has no model of a route.
+const fn elsewhere(route: Route) -> &'static str {
+    match route {
+        Route::Restore => "guests are restored on this host alone",
+        Route::Count => "programs are counted in the lab alone",
+        Route::Unmap
+        | Route::Fault
+        | Route::Switch
+        | Route::Irq
+        | Route::Flush
+        | Route::Pin
+        | Route::Demand => "not modelled",
+    }
+}
 
 /// The simulator.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +36,7 @@ impl Backend for Sim {
     fn support_here(&self, route: Route) -> Support {
         match route.mechanisms_on(Kind::Sim).next() {
             Some(_) => Support::Yes,
-            None => Support::No(LAB_ALONE.to_owned()),
+            None => Support::No(elsewhere(route).to_owned()),
         }
     }
 
@@ -37,7 +50,10 @@ impl Backend for Sim {
             Route::Flush => simulation(flush::Request::new(spec)?, flush::bill),
             Route::Pin => simulation(pin::Request::new(spec)?, pin::bill),
             Route::Demand => simulation(demand::Request::new(spec)?, demand::bill),
-            Route::Count => return Err(Error::bad_input(format!("--on sim: {LAB_ALONE}"))),
+            Route::Restore | Route::Count => {
+                let reason = elsewhere(spec.route);
+                return Err(Error::bad_input(format!("--on sim: {reason}")));
+            }
         })
     }
 }

@@ -33,7 +33,7 @@ fn figures_64_bit(bill: &Bill, system: System) -> Vec<Derived> {
         Route::Fault => fault::calibrate::figures(rows),
         Route::Switch => switch::calibrate::figures(rows),
         Route::Irq => irq::calibrate::figures(rows),
-        Route::Flush | Route::Pin | Route::Demand | Route::Count => None,
+        Route::Flush | Route::Pin | Route::Demand | Route::Restore | Route::Count => None,
     };
     figures.unwrap_or_default()
 }
@@ -44,9 +44,13 @@ fn figures_32_bit(bill: &Bill) -> Vec<Derived> {
     let figures = match bill.route {
         Route::Unmap => unmap::calibrate::pae_figures(rows),
         Route::Fault => fault::calibrate::pae_figures(rows),
-        Route::Switch | Route::Irq | Route::Flush | Route::Pin | Route::Demand | Route::Count => {
-            None
-        }
+        Route::Switch
+        | Route::Irq
+        | Route::Flush
+        | Route::Pin
+        | Route::Demand
+        | Route::Restore
+        | Route::Count => None,
     };
     figures.unwrap_or_default()
 }

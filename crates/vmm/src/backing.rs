@@ -8,7 +8,8 @@
 use std::fs::File;
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::mm::Advice;
+use rustix::mm::{Advice, MapFlags, ProtFlags, mmap};
+use vm_memory::mmap::MmapRegionBuilder;
 use vm_memory::{
     Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
     GuestRegionMmap, MmapRegion,
@@ -33,6 +34,26 @@ pub enum MemoryKind {
     Hugetlb2m,
     /// hugetlb pages of 1 GiB.
     Hugetlb1g,
+}
+
+/// Work of the kernel on mapped memory before it is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// Its file is read into the page cache, asynchronously.
+    ReadAhead,
+    /// Its pages are mapped, to be read (Linux 5.14).
+    Map,
+}
+
+/// Memory that takes the place of reserved addresses.
+#[derive(Clone, Copy, Debug)]
+pub enum Placed<'a> {
+    /// Private anonymous pages of 4 KiB.
+    Anonymous,
+    /// A private mapping of a file from its start: what is written is copied.
+    PrivateFile(&'a File),
+    /// A shared mapping of a file from its start, such as a memfd.
+    Shared(&'a File),
 }
 
 /// `MAP_*` of mmap(2) on x86-64 and arm64 (include/uapi/asm-generic/mman.h), for `MmapRegion::build`.
@@ -100,6 +121,16 @@ impl Backing {
             MemoryKind::Anonymous | MemoryKind::Thp => base.next_multiple_of(HUGE),
             MemoryKind::Shmem | MemoryKind::Hugetlb2m | MemoryKind::Hugetlb1g => base,
         };
+        Self::over(kind, layout, (data, base), file)
+    }
+
+    /// Memory of a guest whose paged part is at this guest physical address.
+    fn over(
+        kind: MemoryKind,
+        layout: Layout,
+        (data, base): (MmapRegion, u64),
+        file: Option<File>,
+    ) -> Result<Self, Error> {
         let flags = map::PRIVATE | map::ANONYMOUS | map::POPULATE;
         let boot = build(None, layout.boot_bytes(), flags)?;
         let regions = [(boot, 0), (data, base)].map(|(region, base)| {
@@ -117,6 +148,105 @@ impl Backing {
         backing.advise()?;
         layout.write(&backing.memory)?;
         Ok(backing)
+    }
+
+    /// Reserves addresses for the paged memory, at a multiple of 2 MiB, which cannot be accessed before memory is
+    /// [placed](Self::place) there.
+    ///
+    /// # Errors
+    /// The guest's own memory cannot be mapped.
+    pub fn reserved(vcpus: usize, pages: u64) -> Result<Self, Error> {
+        let mut layout = Layout {
+            vcpus,
+            pages,
+            data: guest::DATA,
+        };
+        let data = reserve(layout.data_bytes().next_multiple_of(HUGE) + HUGE)?;
+        let base = guest::DATA + data.as_ptr().addr() as u64 % HUGE;
+        layout.data = base.next_multiple_of(HUGE);
+        Self::over(MemoryKind::Anonymous, layout, (data, base), None)
+    }
+
+    /// Places memory at the start of the addresses that were reserved.
+    ///
+    /// # Errors
+    /// There are fewer addresses than bytes, or mmap(2) fails.
+    pub fn place(&self, bytes: u64, memory: Placed<'_>) -> Result<(), Error> {
+        if bytes > self.layout.data_bytes().next_multiple_of(HUGE) {
+            return Err(too_large(self.layout));
+        }
+        let start = self.data_address()? as usize as *mut core::ffi::c_void;
+        let length = usize::try_from(bytes).map_err(|error| Error::Memory(error.to_string()))?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = match memory {
+            Placed::Anonymous | Placed::PrivateFile(_) => MapFlags::PRIVATE | MapFlags::NORESERVE,
+            Placed::Shared(_) => MapFlags::SHARED,
+        } | MapFlags::FIXED;
+        // SAFETY: the addresses are of the region that `memory` keeps, into which there are no references; what was there
+        // could not be accessed, or is replaced as the caller asks.
+        let placed = unsafe {
+            match memory {
+                Placed::Anonymous => rustix::mm::mmap_anonymous(start, length, access, flags),
+                Placed::PrivateFile(file) | Placed::Shared(file) => {
+                    mmap(start, length, access, flags, file, 0)
+                }
+            }
+        };
+        placed.map_err(Error::system("mmap of guest memory"))?;
+        match memory {
+            Placed::Anonymous => self.advise(),
+            Placed::PrivateFile(_) | Placed::Shared(_) => Ok(()),
+        }
+    }
+
+    /// Two views of shared memory that was [placed](Self::place), at the guest's addresses: by the guest's own mapping,
+    /// which `self` has to outlive, and by another one.
+    ///
+    /// # Errors
+    /// mmap(2) fails.
+    pub fn views(
+        &self,
+        bytes: u64,
+        file: &File,
+    ) -> Result<(GuestMemoryMmap, GuestMemoryMmap), Error> {
+        let failed = |error: &dyn std::fmt::Display| Error::Memory(error.to_string());
+        let start = self
+            .memory
+            .get_host_address(GuestAddress(self.layout.data))?;
+        let size = usize::try_from(bytes).map_err(|error| failed(&error))?;
+        let part = file.try_clone().map_err(|error| failed(&error))?;
+        let own = MmapRegionBuilder::<()>::new(size)
+            .with_mmap_prot(map::READ_WRITE)
+            .with_mmap_flags(map::SHARED)
+            .with_file_offset(FileOffset::new(part, 0));
+        // SAFETY: the caller has placed a shared mapping of as many bytes of this file there.
+        let own = unsafe { own.with_raw_mmap_pointer(start) }
+            .build()
+            .map_err(|error| failed(&error))?;
+        let view = |region| {
+            let region = GuestRegionMmap::new(region, GuestAddress(self.layout.data));
+            let region = region.ok_or_else(|| too_large(self.layout))?;
+            GuestMemoryMmap::from_regions(vec![region]).map_err(|error| failed(&error))
+        };
+        Ok((view(own)?, view(build(Some(file), bytes, map::SHARED)?)?))
+    }
+
+    /// Prepares the first bytes of the paged memory.
+    ///
+    /// # Errors
+    /// The errno of madvise(2): `EINVAL` where the kernel does not know the advice.
+    pub fn prepare(&self, bytes: u64, preparation: Preparation) -> Result<(), Error> {
+        let start = self
+            .memory
+            .get_host_address(GuestAddress(self.layout.data))?;
+        let length = usize::try_from(bytes.min(self.layout.data_bytes()));
+        let length = length.map_err(|_| too_large(self.layout))?;
+        let (advice, name) = match preparation {
+            Preparation::ReadAhead => (Advice::WillNeed, "madvise(MADV_WILLNEED)"),
+            Preparation::Map => (Advice::LinuxPopulateRead, "madvise(MADV_POPULATE_READ)"),
+        };
+        // SAFETY: the range is within the region that `memory` keeps, and the advice changes no content.
+        unsafe { rustix::mm::madvise(start.cast(), length, advice) }.map_err(Error::system(name))
     }
 
     /// The address of the first byte of the paged memory in this process.

@@ -17,10 +17,12 @@ pub mod guest;
 mod kick;
 mod kvm;
 mod machine;
+mod pre_fault;
 
-pub use backing::{Backing, MemoryKind, reserve};
+pub use backing::{Backing, MemoryKind, Placed, Preparation, reserve};
 pub use error::Error;
 pub use exit::ExitReason;
 pub use kick::{Enlistment, Kicker};
 pub use kvm::{DEVICE, Vm, open_kvm};
 pub use machine::{Machine, Slots};
+pub use pre_fault::{PRE_FAULT, pre_fault};

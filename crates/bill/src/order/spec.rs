@@ -11,8 +11,8 @@ use crate::names::names;
 use crate::order::options::options;
 use crate::order::{Limits, Opt, Order, OrderError};
 use crate::route::Route;
-use crate::route::Route::{Count, Demand, Flush, Pin, Unmap};
-use crate::row::Folio;
+use crate::route::Route::{Count, Demand, Flush, Pin, Restore, Unmap};
+use crate::row::{Folio, PageCache};
 
 names! {
     /// System call by which readers of a userfaultfd wait for faults.
@@ -229,10 +229,10 @@ options! {
     pub struct DemandSpec {
         /// Run these numbers of vCPUs, with --pages pages each [default: 1,2,4; sim: 1,2,4 .. 256]
         #[arg(value_name = "N,..", value_delimiter = ',', value_parser = number::<u32>)]
-        pub vcpus: Option<Vec<u32>> = "vcpus" on (Live | Sim, Demand),
+        pub vcpus: Option<Vec<u32>> = "vcpus" on (Live | Sim, Demand) | (Live, Restore),
         /// Read faults from userfaultfds with N threads [default: 1; sim: as many as vCPUs]
         #[arg(value_name = "N", value_parser = number::<u32>)]
-        pub readers: Option<u32> = "readers" on (Live | Sim, Demand),
+        pub readers: Option<u32> = "readers" on (Live | Sim, Demand) | (Live, Restore),
         /// Wait for faults by this system call [default: poll]
         #[arg(value_name = "CALL")]
         pub waiting: Option<Waiting> = "wait" on (Live, Demand),
@@ -247,7 +247,7 @@ options! {
         pub memory: Option<MemoryKind> = "memory" on (Live, Demand),
         /// Read or write each page in the guest [default: write]
         #[arg(value_name = "HOW")]
-        pub access: Option<Access> = "access" on (Live, Demand),
+        pub access: Option<Access> = "access" on (Live, Demand | Restore),
         /// Touch the guest's pages in this order [default: sequential]
         #[arg(value_name = "HOW")]
         pub sequence: Option<Sequence> = "order" on (Live, Demand),
@@ -260,6 +260,38 @@ options! {
         /// Also run the kernel's own demand_paging_test, built at PATH, at --ring 0
         #[arg(value_name = "PATH")]
         pub compare_selftest: Option<PathBuf> = "compare-selftest" on (Live, Demand),
+    }
+}
+
+options! {
+    /// Options of the route `restore`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    #[cfg_attr(feature = "clap", command(next_help_heading = "Restoring"))]
+    pub struct RestoreSpec {
+        /// Restore from this flat memory file [default: one of --pages pages, made for the bill]
+        #[arg(value_name = "FILE")]
+        pub image: Option<PathBuf> = "image" on (Live, Restore),
+        /// Make the image in this folder [default: /var/tmp]
+        #[arg(value_name = "DIR")]
+        pub image_folder: Option<PathBuf> = "image-folder" on (Live, Restore),
+        /// Touch pages in this order: sequential, random, zipf, or a FILE that lists them [default: random]
+        #[arg(value_name = "ORDER")]
+        pub touch: Option<String> = "touch" on (Live, Restore),
+        /// Touch N pages as the working set [default: an eighth of the image; of a FILE, all that it lists]
+        #[arg(value_name = "N", value_parser = |text: &str| number(text).map(Pages))]
+        pub set: Option<Pages> = "set" on (Live, Restore),
+        /// Restore with the image in the page cache, and without [default: warm,cold]
+        #[arg(value_name = "CACHE,..", value_delimiter = ',')]
+        pub caches: Vec<PageCache> = "cache" on (Live, Restore),
+        /// Restore these numbers of guests from the image at once [default: 1]
+        #[arg(value_name = "N,..", value_delimiter = ',', value_parser = number::<u32>)]
+        pub clones: Option<Vec<u32>> = "clones" on (Live, Restore),
+        /// Replay a set of which PERCENT are touched again [default: 90]
+        #[arg(value_name = "PERCENT", value_parser = number::<u32>)]
+        pub overlap: Option<u32> = "overlap" on (Live, Restore),
+        /// Write the pages that a run touched to FILE, as --touch reads them
+        #[arg(value_name = "FILE")]
+        pub record: Option<PathBuf> = "record" on (Live, Restore),
     }
 }
 
@@ -436,7 +468,7 @@ options! {
         pub runs: Option<u32> = "runs" on (Lab | Live, route) if route != Count,
         /// Random seed, for cost samples and random access patterns [default: 1]
         #[arg(value_name = "N", value_parser = number::<u64>)]
-        pub seed: Option<u64> = "seed" on (Sim, _) | (Live, Demand),
+        pub seed: Option<u64> = "seed" on (Sim, _) | (Live, Demand | Restore),
         /// Pin memory of these shapes [default: all that only calibrate does not need]
         #[arg(value_name = "F,..", value_delimiter = ',')]
         pub folios: Vec<Folio> = "folio" on (_, Pin),
@@ -447,6 +479,9 @@ options! {
         /// Options of the demand route.
         #[cfg_attr(feature = "clap", command(flatten))]
         pub demand: DemandSpec,
+        /// Options of the route `restore`.
+        #[cfg_attr(feature = "clap", command(flatten))]
+        pub restore: RestoreSpec,
         /// Options of the simulator.
         #[cfg_attr(feature = "clap", command(flatten))]
         pub sim: SimSpec,
@@ -463,9 +498,10 @@ options! {
 }
 
 /// Options of all parts of a [`Spec`].
-pub(super) const PARTS: [&[Opt]; 6] = [
+pub(super) const PARTS: [&[Opt]; 7] = [
     Spec::OPTIONS,
     DemandSpec::OPTIONS,
+    RestoreSpec::OPTIONS,
     SimSpec::OPTIONS,
     CountSpec::OPTIONS,
     LabSpec::OPTIONS,
@@ -486,6 +522,7 @@ impl Spec {
             seed: None,
             folios: Vec::new(),
             demand: DemandSpec::default(),
+            restore: RestoreSpec::default(),
             sim: SimSpec::default(),
             count: CountSpec::default(),
             lab: LabSpec::default(),

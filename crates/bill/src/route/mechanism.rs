@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use super::{Count, Demand, Fault, Flush, Irq, Pin, Route, Switch, Unmap};
+use super::{Count, Demand, Fault, Flush, Irq, Pin, Restore, Route, Switch, Unmap};
 use crate::kinds::{Backend, Role, System};
 use crate::names::closest;
 
@@ -152,6 +152,8 @@ pub enum Mechanism {
     Pin(Pin),
     /// A mechanism of route `demand`.
     Demand(Demand),
+    /// A mechanism of route `restore`.
+    Restore(Restore),
     /// A mechanism of route `count`.
     Count(Count),
 }
@@ -172,6 +174,7 @@ impl Mechanism {
             Self::Flush(mechanism) => mechanism.line(),
             Self::Pin(mechanism) => mechanism.line(),
             Self::Demand(mechanism) => mechanism.line(),
+            Self::Restore(mechanism) => mechanism.line(),
             Self::Count(mechanism) => mechanism.line(),
         }
     }
@@ -187,6 +190,7 @@ impl Mechanism {
             Self::Flush(_) => Route::Flush,
             Self::Pin(_) => Route::Pin,
             Self::Demand(_) => Route::Demand,
+            Self::Restore(_) => Route::Restore,
             Self::Count(_) => Route::Count,
         }
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Unavailable;
 use super::crossing;
+use super::restored::Restored;
 use super::spread::Spread;
 
 /// A part of the cost of a page: how often it is paid, and how much each time.
@@ -142,6 +143,8 @@ pub struct Figures {
     pub crossings: Option<Crossings>,
     /// The cost, item by item; sums to `cost_per_page`.
     pub tolls: Vec<Toll>,
+    /// Times of single guests and their memory, where guests were restored.
+    pub restored: Option<Restored>,
 }
 
 impl Figures {
@@ -206,6 +209,7 @@ impl Figures {
             rate: None,
             crossings: None,
             tolls: Vec::new(),
+            restored: None,
         }
     }
 }

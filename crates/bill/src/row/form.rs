@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use super::check::{Check, Verdict};
 use super::{
-    Crossings, Figures, Folio, Interval, Layout, Method, Operation, Profile, PublishedRate, Rate,
-    Row, RowKey, Toll, Unavailable,
+    Crossings, Figures, Folio, Interval, Layout, Method, Operation, PageCache, Profile,
+    PublishedRate, Rate, Restored, Row, RowKey, Toll, Unavailable,
 };
 use crate::kinds::{Role, System};
 use crate::names::UnknownName;
@@ -48,6 +48,12 @@ pub(crate) struct RowForm {
     /// The privilege level that the guest ran at: 0 or 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ring: Option<u8>,
+    /// The page cache of the image; absent on routes without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cache: Option<PageCache>,
+    /// Guests that were restored from the image at once; absent on routes without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    clones: Option<u32>,
     /// Pages of all vCPUs together in a second, the mean over the runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pages_per_second: Option<f64>,
@@ -90,6 +96,9 @@ pub(crate) struct RowForm {
     smp_safe: Option<bool>,
     /// The cost, item by item; sums to `cost_per_page`.
     tolls: Vec<Toll>,
+    /// Times of single guests and their memory, where guests were restored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    restored: Option<Restored>,
     /// Functions and events that it executed; absent without `--profile`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     profile: Option<Profile>,
@@ -144,7 +153,7 @@ pub enum RowError {
     },
     /// Two rows of a bill are the same line.
     #[error(
-        "duplicate row {0}: operation, mechanism, batch, system, kernel, folio, vcpus, readers and ring must differ between rows"
+        "duplicate row {0}: operation, mechanism, batch, system, kernel, folio, vcpus, readers, ring, cache and clones must differ between rows"
     )]
     Twice(String),
 }
@@ -162,6 +171,8 @@ impl RowForm {
             vcpus: self.vcpus,
             readers: self.readers,
             ring: self.ring,
+            cache: self.cache,
+            clones: self.clones,
         };
         let figures = |cost_per_page| Figures {
             cost_per_page,
@@ -178,6 +189,7 @@ impl RowForm {
                 by_kind: self.crossings,
             }),
             tolls: self.tolls,
+            restored: self.restored,
         };
         let problem = match (self.cost_per_page, self.unavailable) {
             (Some(cost), None) => Ok(Ok(figures(cost))),
@@ -267,6 +279,8 @@ impl From<&Row> for RowForm {
             vcpus: key.vcpus,
             readers: key.readers,
             ring: key.ring,
+            cache: key.cache,
+            clones: key.clones,
             pages_per_second: figures.rate.map(|rate| rate.pages_per_second),
             pages_per_second_stddev: figures.rate.and_then(|rate| rate.stddev),
             published: row.published,
@@ -282,6 +296,7 @@ impl From<&Row> for RowForm {
             crossings: figures.crossings.unwrap_or_default().by_kind,
             smp_safe: row.smp_safe(),
             tolls: figures.tolls,
+            restored: figures.restored,
             profile: row.profile.clone(),
             checks: row.checks.clone(),
             unavailable: row.why_unavailable().map(str::to_owned),

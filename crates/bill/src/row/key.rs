@@ -45,6 +45,12 @@ names! {
         FirstUnmap,
         /// A missing page is touched by a guest, and the fault resolved.
         PageIn,
+        /// A restored guest executes its first instruction.
+        FirstInstruction,
+        /// A restored guest has touched its working set.
+        SetResident,
+        /// A restored guest has touched every page of its image.
+        LastPage,
         /// The kernel's own selftest, run beside.
         DemandPagingTest = "demand_paging_test",
         /// User space writes to new anonymous memory.
@@ -127,6 +133,16 @@ names! {
         Apart2m = "2M-apart",
         /// 2 MiB pages of which none is contiguous with the next, by an ioctl each.
         Each2m = "2M-each",
+    }
+}
+
+names! {
+    /// Page cache of the image that a guest is restored from.
+    pub enum PageCache as "--cache" {
+        /// The whole image is in the page cache
+        Warm,
+        /// None of it is in the page cache
+        Cold,
     }
 }
 
@@ -258,6 +274,12 @@ pub struct RowKey {
     /// The privilege level that the guest ran at: 0 or 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring: Option<u8>,
+    /// The page cache of the image; absent on routes without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<PageCache>,
+    /// Guests that were restored from the image at once; absent on routes without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clones: Option<u32>,
 }
 
 impl RowKey {
@@ -274,6 +296,8 @@ impl RowKey {
             vcpus: None,
             readers: None,
             ring: None,
+            cache: None,
+            clones: None,
         }
     }
 
@@ -318,6 +342,8 @@ impl fmt::Display for RowKey {
             vcpus,
             readers,
             ring,
+            cache,
+            clones,
         } = self;
         write!(f, "{operation} {method}")?;
         if let Some(folio) = folio {
@@ -334,6 +360,12 @@ impl fmt::Display for RowKey {
         }
         if let Some(ring) = ring {
             write!(f, ", ring {ring}")?;
+        }
+        if let Some(cache) = cache {
+            write!(f, ", {cache}")?;
+        }
+        if let Some(clones) = clones {
+            write!(f, ", {clones} clones")?;
         }
         write!(f, ", {system}")?;
         match kernel {
@@ -364,8 +396,15 @@ mod tests {
         let place = (select(System::ALL), prop::option::of(select(kernels)));
         let shape = prop::option::of(select(Folio::ALL));
         let setting = (number(), number(), prop::option::of(select(vec![0, 3])));
-        (what, place, shape, setting).prop_map(
-            |((operation, method, batch), (system, kernel), folio, (vcpus, readers, ring))| {
+        let image = (prop::option::of(select(PageCache::ALL)), number());
+        (what, place, shape, setting, image).prop_map(
+            |(
+                (operation, method, batch),
+                (system, kernel),
+                folio,
+                (vcpus, readers, ring),
+                (cache, clones),
+            )| {
                 RowKey {
                     operation,
                     method,
@@ -376,6 +415,8 @@ mod tests {
                     vcpus,
                     readers,
                     ring,
+                    cache,
+                    clones,
                 }
             },
         )
@@ -385,7 +426,7 @@ mod tests {
     fn two_keys() -> impl Strategy<Value = (RowKey, RowKey)> {
         let of_route = |route| (any_key(route), any_key(route));
         let keys = select(Route::ALL).prop_flat_map(of_route);
-        let axes = subsequence((0..9).collect::<Vec<_>>(), 1..=2);
+        let axes = subsequence((0..11).collect::<Vec<_>>(), 1..=2);
         (keys, axes).prop_map(|((one, other), axes)| {
             let mut mixed = one.clone();
             for axis in axes {
@@ -398,7 +439,9 @@ mod tests {
                     5 => mixed.folio = other.folio,
                     6 => mixed.vcpus = other.vcpus,
                     7 => mixed.readers = other.readers,
-                    _ => mixed.ring = other.ring,
+                    8 => mixed.ring = other.ring,
+                    9 => mixed.cache = other.cache,
+                    _ => mixed.clones = other.clones,
                 }
             }
             (one, mixed)

@@ -23,10 +23,10 @@ use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, Unit};
 
 use crate::LiveError;
 use crate::host::{self, Watch};
+use crate::vcpus::content::Content;
 use line::{Lacking, LineRuns, Outcome, SelftestRuns};
 pub(crate) use request::Request;
 use run::Setup;
-use run::content::Content;
 
 /// The phase of every bill of this host.
 const PHASE: &str = "billing this host";

@@ -17,7 +17,7 @@ pub(crate) use code::code;
 pub(crate) use features::Features;
 pub use tables::write_tables;
 pub(crate) use vcpu::set_registers;
-pub use vcpu::{place, result, set_privilege};
+pub use vcpu::{place, result, set_privilege, stall};
 
 /// Remedies for a /dev/kvm that is absent.
 pub(crate) const WITHOUT_KVM: &str = "boot a kernel with CONFIG_KVM at EL2; in a VM, allow nested virtualisation; in a container, pass --device /dev/kvm";

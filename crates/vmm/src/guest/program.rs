@@ -8,6 +8,9 @@ pub enum Program {
     /// Touches the pages. The result is the sum of what was read. A written page gets its entry of the order as its
     /// second word.
     Touch,
+    /// Touches the pages as [`Touch`](Self::Touch) does, and keeps the longest time that one of them took, by the processor's
+    /// clock, where its code reads one ([`stall`](crate::arch::stall)).
+    TimedTouch,
     /// Compares every word of every page. The result is the number of pages with a wrong word.
     Verify,
     /// Leaves again and again: does what ends a program, and never ends.
@@ -16,14 +19,21 @@ pub enum Program {
 
 impl Program {
     /// All programs.
-    pub(crate) const ALL: [Self; 4] = [Self::Warm, Self::Touch, Self::Verify, Self::Leave];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Warm,
+        Self::Touch,
+        Self::TimedTouch,
+        Self::Verify,
+        Self::Leave,
+    ];
 
     pub(crate) const fn number(self) -> u64 {
         match self {
             Self::Warm => 0,
             Self::Touch => 1,
-            Self::Verify => 2,
-            Self::Leave => 3,
+            Self::TimedTouch => 2,
+            Self::Verify => 3,
+            Self::Leave => 4,
         }
     }
 }

@@ -12,6 +12,7 @@ pub(super) const fn examples(route: Route) -> &'static str {
         Route::Flush => FLUSH,
         Route::Pin => PIN,
         Route::Demand => DEMAND,
+        Route::Restore => RESTORE,
         Route::Count => COUNT,
     }
 }
@@ -88,3 +89,14 @@ Examples:
       A machine of 256 CPUs, beside what was published of one
   pagetoll bill demand --on lab --kernel fix:kvm-exit-on-missing
       Counted, on a kernel whose memslots can exit on missing pages";
+
+const RESTORE: &str = "\
+Examples:
+  pagetoll bill restore
+      512 MiB by each mechanism, from a warm and a cold page cache: first instruction, working set, last page
+  pagetoll bill restore --clones 1,4,16 --pages 32768 --cache warm
+      Up to 16 guests from one image of 128 MiB at once, and the memory that each keeps
+  pagetoll bill restore --image memory.bin --touch pages.txt
+      A memory file of your own, and the pages that its guest touches
+  pagetoll bill restore --touch zipf --record pages.txt
+      Write the pages that a run touched, to be touched again";

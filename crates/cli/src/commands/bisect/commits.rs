@@ -78,6 +78,7 @@ const fn flavour(route: Route) -> Flavour {
         | Route::Irq
         | Route::Flush
         | Route::Demand
+        | Route::Restore
         | Route::Count => Flavour::Lab,
     }
 }

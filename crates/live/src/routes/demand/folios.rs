@@ -1,37 +1,29 @@
 //! The page sizes that the memory really got, from `/proc/self/smaps` (proc_pid_smaps(5)).
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Range;
+
+use crate::smaps::{self, Fields};
 
 /// Pages of 4 KiB by the size of the page that they are part of: `4K`, `2M`, `1G`.
 pub(crate) type Folios = BTreeMap<String, u64>;
 
 /// The sizes of the pages mapped in a range of this process; empty where smaps does not list it.
 pub(crate) fn mapped_in(range: &Range<u64>) -> Folios {
-    let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-    in_smaps(&smaps, range)
+    in_smaps(&smaps::of_this_process(), range)
 }
 
 /// The kernel may keep the range as several mappings.
 fn in_smaps(smaps: &str, range: &Range<u64>) -> Folios {
     let mut folios = Folios::new();
-    let mut lines = smaps.lines();
-    while let Some(head) = lines.next() {
-        // The flags are the last line of each mapping.
-        let fields = lines
-            .by_ref()
-            .take_while(|line| !line.starts_with("VmFlags"));
-        let fields: BTreeMap<&str, u64> = fields.filter_map(field).collect();
-        if is_within(head, range) {
-            add(&mut folios, &fields);
-        }
+    for fields in smaps::mappings(smaps, range) {
+        add(&mut folios, &fields);
     }
     folios
 }
 
 /// Adds the pages of a mapping.
-fn add(folios: &mut Folios, fields: &BTreeMap<&str, u64>) {
+fn add(folios: &mut Folios, fields: &Fields<'_>) {
     let kib = |name: &str| fields.get(name).copied().unwrap_or(0);
     let huge = kib("AnonHugePages") + kib("ShmemPmdMapped") + kib("FilePmdMapped");
     let hugetlb = kib("Shared_Hugetlb") + kib("Private_Hugetlb");
@@ -46,24 +38,6 @@ fn add(folios: &mut Folios, fields: &BTreeMap<&str, u64>) {
             *folios.entry(size.to_owned()).or_default() += kib / 4;
         }
     }
-}
-
-/// A line such as `Rss:   4 kB`.
-fn field(line: &str) -> Option<(&str, u64)> {
-    let (name, value) = line.split_once(':')?;
-    let kib = value.trim().strip_suffix(" kB")?;
-    Some((name, kib.trim().parse().ok()?))
-}
-
-/// Returns whether a head such as `START-END rw-p ...` is that of a mapping that lies in the range, at least in part.
-fn is_within(head: &str, range: &Range<u64>) -> bool {
-    let mapped = head.split_ascii_whitespace().next();
-    let mapped = mapped.and_then(|mapped| mapped.split_once('-'));
-    let number = |text| u64::from_str_radix(text, 16).ok();
-    mapped.is_some_and(|(start, end)| match (number(start), number(end)) {
-        (Some(start), Some(end)) => start < range.end && range.start < end,
-        _ => false,
-    })
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use pagetoll_backend::Context;
 use pagetoll_cost::{Nearness, Topology};
 
-use super::run::content::Content;
+use crate::vcpus::content::Content;
 use crate::{LiveError, host};
 pub use estimate::Estimate;
 pub use figures::figures;

@@ -1,7 +1,6 @@
 //! The order of a bill of this host's demand paging.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{
@@ -53,15 +52,6 @@ pub(crate) struct Request {
     pub(super) placement: Placement,
     /// The kernel's own `demand_paging_test`, run for comparison.
     pub(super) compare_selftest: Option<PathBuf>,
-}
-
-/// Limits of a run at least, and for each page. Assumed: a hundred times the slowest mechanism.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PATIENCE_PER_PAGE: Duration = Duration::from_millis(2);
-
-/// The wall time after which a run over this many pages of all vCPUs is hung.
-pub(crate) fn patience(pages: u64) -> Duration {
-    PATIENCE + PATIENCE_PER_PAGE * u32::try_from(pages).unwrap_or(u32::MAX)
 }
 
 impl Request {

@@ -13,8 +13,8 @@ use pagetoll_units::Pages;
 
 use super::line::{Line, LineRuns, Measured, SelftestRuns};
 use super::request::Request;
-use super::run::place;
 use crate::guest_memory::{is_hugetlb, page_size};
+use crate::vcpus::place;
 use pagetoll_pager::Counts;
 use tolls::{Items, Turn};
 

@@ -1,16 +1,12 @@
 //! One run of one mechanism: a fresh VM over fresh memory, touched, verified, thrown away.
 
-pub(crate) mod content;
-pub(crate) mod crew;
-pub(crate) mod entry;
-pub(crate) mod place;
 pub(crate) mod sequence;
+pub(crate) mod touch;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
-use pagetoll_backend::{Stop, Stopped};
+use pagetoll_backend::Stop;
+use pagetoll_bill::RouteMechanism;
 use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::Faults;
 use pagetoll_vmm::{Kicker, Machine, Slots, guest};
@@ -22,13 +18,15 @@ use super::request::Request;
 use crate::cpu_time::thread_time;
 use crate::gmem::GmemSlots;
 use crate::guest_memory::{self, page_size};
+use crate::vcpus::content::Content;
+use crate::vcpus::crew::{Crew, Member};
+use crate::vcpus::entry::{Entry, Source};
+use crate::vcpus::place::{self, Role};
+use crate::vcpus::readers::with_readers;
 use crate::{LiveError, host};
-use content::Content;
-use crew::{Crew, Touched};
-use entry::{Entry, Source};
 use pagetoll_pager::{Counts, Delivery, GuestRange, MemorySource, Options, Pager, ReaderStop};
-use place::Role;
 use sequence::order_of;
+use touch::{Touched, Touches};
 
 /// A line with everything that one run of it depends on.
 #[derive(Clone, Copy, Debug)]
@@ -109,13 +107,15 @@ impl Setup<'_> {
             .collect();
         let mut vcpus = vcpus?;
         let kicker = Kicker::new()?;
-        let crew = self.crew(machine, orders, &kicker);
+        let crew = self.crew(machine, &kicker);
+        let touches = self.touches(machine, orders);
+        let touch = |member: &mut Member<'_, '_>| touches.work(member);
         let source = MemorySource(self.bytes(machine));
         let (no_faults, no_readers) = (Counts::default(), Served::default());
         match self.line.mechanism {
             Demand::Populated | Demand::Kernel => {
                 let entries = vcpus.iter().map(|_| Entry::Plain).collect();
-                Ok((crew.run(vcpus, entries, &|| true)?, no_readers))
+                Ok((crew.run(vcpus, entries, &|| true, touch)?, no_readers))
             }
             Demand::Exit => {
                 host::require_findable_pages()?;
@@ -125,7 +125,7 @@ impl Setup<'_> {
                     .iter()
                     .map(|_| Entry::Exit(Box::new(pager.handler())))
                     .collect();
-                Ok((crew.run(vcpus, entries, &|| true)?, no_readers))
+                Ok((crew.run(vcpus, entries, &|| true, touch)?, no_readers))
             }
             Demand::ExitGmem => {
                 let slots = GmemSlots::new(machine, self.line.batch, self.bytes(machine))?;
@@ -133,27 +133,28 @@ impl Setup<'_> {
                     .iter()
                     .map(|_| Entry::Gmem(&slots, no_faults))
                     .collect();
-                Ok((crew.run(vcpus, entries, &|| true)?, no_readers))
+                Ok((crew.run(vcpus, entries, &|| true, touch)?, no_readers))
             }
             Demand::Uffd => {
                 let pager = self.pager(machine, &source, Delivery::Message)?;
                 let entries = vcpus.iter().map(|_| Entry::Plain).collect();
-                self.with_readers(&pager, |sound| crew.run(vcpus, entries, sound))
+                self.with_readers(&pager, |sound| crew.run(vcpus, entries, sound, touch))
             }
         }
     }
 
-    fn crew<'b>(
-        &'b self,
-        machine: &Machine,
-        orders: &'b [Vec<u64>],
-        kicker: &'b Kicker,
-    ) -> Crew<'b> {
-        Crew {
-            mechanism: self.line.mechanism,
+    fn touches<'b>(&self, machine: &Machine, orders: &'b [Vec<u64>]) -> Touches<'b> {
+        Touches {
             layout: machine.backing().layout,
             content: self.content(),
             orders,
+        }
+    }
+
+    fn crew<'b>(&'b self, machine: &Machine, kicker: &'b Kicker) -> Crew<'b> {
+        Crew {
+            mechanism: self.line.mechanism.properties().name,
+            pages: machine.backing().layout.data_bytes() / 4096,
             ring: self.request.ring,
             placement: self.request.placement,
             kicker,
@@ -195,30 +196,14 @@ impl Setup<'_> {
         pager: &Pager<Source<'_>>,
         work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, LiveError>,
     ) -> Result<(T, Served), LiveError> {
-        let (end, failed) = (ReaderStop::new()?, AtomicBool::new(false));
-        thread::scope(|scope| {
-            let readers: Vec<_> = (0..self.readers(pager.userfaultfds()))
-                .map(|number| {
-                    scope.spawn({
-                        let (end, failed) = (&end, &failed);
-                        move || {
-                            let served = self.read(pager, number, end);
-                            failed.fetch_or(served.is_err(), Ordering::SeqCst);
-                            served
-                        }
-                    })
-                })
-                .collect();
-            let done = work(&|| !failed.load(Ordering::SeqCst));
-            end.request();
-            let mut all = Served::default();
-            for reader in readers {
-                let served = reader.join().unwrap_or(Err(Stopped.into()))?;
-                all.counts.add(&served.counts);
-                all.worked += served.worked;
-            }
-            Ok((done?, all))
-        })
+        let read = |number, end: &ReaderStop| self.read(pager, number, end);
+        let (done, served) = with_readers(self.readers(pager.userfaultfds()), read, work)?;
+        let mut all = Served::default();
+        for reader in served {
+            all.counts.add(&reader.counts);
+            all.worked += reader.worked;
+        }
+        Ok((done, all))
     }
 
     /// At least one for each userfaultfd.

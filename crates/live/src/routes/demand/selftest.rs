@@ -22,8 +22,9 @@ use pagetoll_bill::spec::{Access, Faults, MemoryKind, Ring, Sequence, Sharing};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::line::Line;
-use super::request::{Request, patience};
+use super::request::Request;
 use crate::LiveError;
+use crate::vcpus::crew::patience;
 
 const EXPECTED: &str =
     "expected the kernel's demand_paging_test (tools/testing/selftests/kvm), built";

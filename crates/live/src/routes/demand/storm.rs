@@ -20,11 +20,12 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
 
 use super::request::Request;
-use super::run::content::Content;
-use super::run::crew::{Crew, Touched};
-use super::run::entry::{Entry, Source};
 use super::run::sequence::order_of;
+use super::run::touch::{Touched, Touches};
 use super::tests::request;
+use crate::vcpus::content::Content;
+use crate::vcpus::crew::Crew;
+use crate::vcpus::entry::{Entry, Source};
 use crate::{LiveError, host};
 use pagetoll_pager::socket::{self, SocketSource};
 use pagetoll_pager::{GuestRange, MemorySource, Options, PageSource, Pager, Retry};
@@ -166,14 +167,17 @@ fn drive(
 ) -> Vec<Touched> {
     let (kicker, over) = (Kicker::new().unwrap(), AtomicBool::new(false));
     let crew = Crew {
-        mechanism: Demand::Exit,
-        layout: machine.backing().layout,
-        content: Content::WORDS,
-        orders,
+        mechanism: "exit",
+        pages: machine.backing().layout.data_bytes() / 4096,
         ring: request.ring,
         placement: Placement::Anywhere,
         kicker: &kicker,
         stop: &Stop::new(),
+    };
+    let touches = Touches {
+        layout: machine.backing().layout,
+        content: Content::WORDS,
+        orders,
     };
     let mut vcpus: Vec<_> = (0..orders.len())
         .map(|number| machine.vcpu(number).unwrap())
@@ -192,7 +196,7 @@ fn drive(
                 thread::sleep(Duration::from_micros(500));
             }
         });
-        let touched = crew.run(vcpus, entries, &|| true);
+        let touched = crew.run(vcpus, entries, &|| true, |member| touches.work(member));
         over.store(true, Ordering::SeqCst);
         touched.unwrap()
     })

@@ -21,7 +21,10 @@ use crate::guest::Program;
 pub(crate) fn code(program: Program) -> &'static [u8] {
     let (start, end) = match program {
         Program::Warm => (&raw const pagetoll_warm, &raw const pagetoll_touch),
-        Program::Touch => (&raw const pagetoll_touch, &raw const pagetoll_verify),
+        // No clock is read: EL0 may not where the guest has not allowed it.
+        Program::Touch | Program::TimedTouch => {
+            (&raw const pagetoll_touch, &raw const pagetoll_verify)
+        }
         Program::Verify => (&raw const pagetoll_verify, &raw const pagetoll_leave),
         Program::Leave => (&raw const pagetoll_leave, &raw const pagetoll_end),
     };

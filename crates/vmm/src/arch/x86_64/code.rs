@@ -2,7 +2,8 @@
 //!
 //! Registers on entry: RDI the first byte of the vCPU's pages, RSI its order, RCX the number of pages, DX the port,
 //! R8 by how much a word differs from the one before it, R9 the first word. An entry of the order is the offset of a
-//! page in bytes, with bit 0 set where the page is written. RBX is the result.
+//! page in bytes, with bit 0 set where the page is written. RBX is the result, R15 the longest time of one page in ticks of
+//! the TSC.
 
 #![allow(
     unsafe_code,
@@ -21,7 +22,8 @@ pub(super) const DONE_PORT: u16 = 0x80;
 pub(crate) fn code(program: Program) -> &'static [u8] {
     let (start, end) = match program {
         Program::Warm => (&raw const pagetoll_warm, &raw const pagetoll_touch),
-        Program::Touch => (&raw const pagetoll_touch, &raw const pagetoll_verify),
+        Program::Touch => (&raw const pagetoll_touch, &raw const pagetoll_timed_touch),
+        Program::TimedTouch => (&raw const pagetoll_timed_touch, &raw const pagetoll_verify),
         Program::Verify => (&raw const pagetoll_verify, &raw const pagetoll_leave),
         Program::Leave => (&raw const pagetoll_leave, &raw const pagetoll_end),
     };
@@ -32,6 +34,7 @@ pub(crate) fn code(program: Program) -> &'static [u8] {
 unsafe extern "C" {
     static pagetoll_warm: u8;
     static pagetoll_touch: u8;
+    static pagetoll_timed_touch: u8;
     static pagetoll_verify: u8;
     static pagetoll_leave: u8;
     static pagetoll_end: u8;
@@ -40,8 +43,8 @@ unsafe extern "C" {
 global_asm!(
     r#"
     .pushsection .rodata.pagetoll, "a"
-    .hidden pagetoll_warm, pagetoll_touch, pagetoll_verify, pagetoll_leave, pagetoll_end
-    .globl pagetoll_warm, pagetoll_touch, pagetoll_verify, pagetoll_leave, pagetoll_end
+    .hidden pagetoll_warm, pagetoll_touch, pagetoll_timed_touch, pagetoll_verify, pagetoll_leave, pagetoll_end
+    .globl pagetoll_warm, pagetoll_touch, pagetoll_timed_touch, pagetoll_verify, pagetoll_leave, pagetoll_end
 pagetoll_warm:
 2:  mov rax, [rsi]
     add rsi, 8
@@ -64,6 +67,33 @@ pagetoll_touch:
     dec rcx
     jnz 2b
 4:  out dx, al
+    hlt
+
+pagetoll_timed_touch:
+    // R11: an entry, R10: the time before its page, R12: the port. A page that faults is waited for before RDTSC is executed.
+    mov r12, rdx
+    xor r15, r15
+2:  mov r11, [rsi]
+    add rsi, 8
+    rdtsc
+    shl rdx, 32
+    or rdx, rax
+    mov r10, rdx
+    test r11b, 1
+    jnz 3f
+    add rbx, [rdi + r11]
+    jmp 4f
+3:  mov [rdi + r11 + 7], r11
+4:  rdtsc
+    shl rdx, 32
+    or rdx, rax
+    sub rdx, r10
+    cmp rdx, r15
+    cmova r15, rdx
+    dec rcx
+    jnz 2b
+    mov rdx, r12
+    out dx, al
     hlt
 
 pagetoll_verify:

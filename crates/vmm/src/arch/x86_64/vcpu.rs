@@ -47,6 +47,17 @@ pub fn result(vcpu: &VcpuFd) -> Result<u64, Error> {
     Ok(regs.rbx)
 }
 
+/// Longest time that a page took in [`TimedTouch`](crate::guest::Program::TimedTouch), in nanoseconds; `None` where KVM does
+/// not say how fast the TSC is.
+///
+/// # Errors
+/// KVM does not give the register.
+pub fn stall(vcpu: &VcpuFd) -> Result<Option<f64>, Error> {
+    let regs = vcpu.get_regs().map_err(Error::system("KVM_GET_REGS"))?;
+    let khz = vcpu.get_tsc_khz().ok().filter(|khz| *khz > 0);
+    Ok(khz.map(|khz| regs.r15 as f64 * 1e6 / f64::from(khz)))
+}
+
 /// RIP, and CR2: the address of the guest's last page fault.
 #[must_use]
 pub fn place(vcpu: &VcpuFd) -> String {

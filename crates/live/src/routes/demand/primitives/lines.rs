@@ -12,7 +12,7 @@ use super::estimate::median;
 use super::round::{Round, nanoseconds};
 use super::{Group, Primitive};
 use crate::LiveError;
-use crate::routes::demand::run::place;
+use crate::vcpus::place;
 
 pub(super) const GROUP: Group = Group {
     name: "cache lines",

@@ -16,7 +16,7 @@ use super::estimate::median;
 use super::round::{Round, each_takes, nanoseconds};
 use super::{Group, Primitive};
 use crate::LiveError;
-use crate::routes::demand::run::place;
+use crate::vcpus::place;
 
 pub(super) const GROUP: Group = Group {
     name: "wake-ups",

@@ -1,4 +1,4 @@
-//! The vCPU threads of one run: started together, timed, watched, and always joined.
+//! The vCPU threads of one run: started together, watched, and always joined.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,31 +8,34 @@ use std::time::{Duration, Instant};
 
 use kvm_ioctls::VcpuFd;
 use pagetoll_backend::{Stop, Stopped};
-use pagetoll_bill::RouteMechanism;
-use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{Placement, Ring};
+use pagetoll_pager::Counts;
 use pagetoll_vmm::arch::{self, Privilege};
-use pagetoll_vmm::guest::{self, Layout, Parameters, Program};
+use pagetoll_vmm::guest::{self, Parameters, Program};
 use pagetoll_vmm::{ExitReason, Kicker};
 
-use super::content::Content;
 use super::entry::Entry;
 use super::place::{self, Role};
-use crate::cpu_time::thread_time;
-use crate::routes::demand::request::patience;
 use crate::{LiveError, host};
-use pagetoll_pager::Counts;
 
 /// Interval between checks for a stop, a failure and the deadline.
 const POLL: Duration = Duration::from_millis(20);
+/// Limits of a run at least, and for each page. Assumed: a hundred times the slowest mechanism.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE_PER_PAGE: Duration = Duration::from_millis(2);
+
+/// The wall time after which a run over this many pages of all vCPUs is hung.
+pub(crate) fn patience(pages: u64) -> Duration {
+    PATIENCE + PATIENCE_PER_PAGE * u32::try_from(pages).unwrap_or(u32::MAX)
+}
 
 /// State that all vCPU threads of a run share.
 #[derive(Debug)]
 pub(crate) struct Crew<'a> {
-    pub(crate) mechanism: Demand,
-    pub(crate) layout: Layout,
-    pub(crate) content: Content,
-    pub(crate) orders: &'a [Vec<u64>],
+    /// The mechanism's name, for errors.
+    pub(crate) mechanism: &'static str,
+    /// Pages of all vCPUs.
+    pub(crate) pages: u64,
     pub(crate) ring: Ring,
     pub(crate) placement: Placement,
     /// Interrupts the vCPUs' `KVM_RUN`.
@@ -40,30 +43,19 @@ pub(crate) struct Crew<'a> {
     pub(crate) stop: &'a Stop,
 }
 
-/// Times and counts of a vCPU.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Touched {
-    pub(crate) began: Instant,
-    pub(crate) ended: Instant,
-    /// CPU time of the thread between both.
-    pub(crate) worked: Duration,
-    pub(crate) counts: Counts,
-    /// Set where it read something else than it should have.
-    pub(crate) misread: bool,
-    /// Pages in which it found a wrong word afterwards.
-    pub(crate) wrong: u64,
-}
-
-type Ended = (usize, Result<Touched, LiveError>);
+type Ended<T> = (usize, Result<T, LiveError>);
 
 impl Crew<'_> {
-    /// Lets every vCPU touch its pages. `sound` is false once a reader has failed.
-    pub(crate) fn run<'p>(
+    /// Runs `task` on a thread for each vCPU. `sound` is false once a reader has failed.
+    ///
+    /// A task waits for the others ([`Member::wait`]) as often as they do, even where it fails.
+    pub(crate) fn run<'p, T: Clone + Send>(
         &self,
         vcpus: Vec<VcpuFd>,
         entries: Vec<Entry<'p>>,
         sound: &dyn Fn() -> bool,
-    ) -> Result<Vec<Touched>, LiveError> {
+        task: impl Fn(&mut Member<'_, 'p>) -> Result<T, LiveError> + Sync,
+    ) -> Result<Vec<T>, LiveError> {
         let (barrier, cancelled) = (Barrier::new(vcpus.len()), AtomicBool::new(false));
         let watch = Watch {
             barrier: &barrier,
@@ -73,7 +65,8 @@ impl Crew<'_> {
         thread::scope(|scope| {
             let (sender, receiver) = mpsc::channel();
             for (number, (vcpu, entry)) in vcpus.into_iter().zip(entries).enumerate() {
-                let (sender, watch): (Sender<Ended>, _) = (sender.clone(), &watch);
+                let (sender, watch): (Sender<Ended<T>>, _) = (sender.clone(), &watch);
+                let task = &task;
                 scope.spawn(move || {
                     let _enlisted = self.kicker.enlist();
                     let mut member = Member {
@@ -84,7 +77,7 @@ impl Crew<'_> {
                         entry,
                     };
                     // The receiver is gone only where the run has ended early.
-                    let _ = sender.send((number, member.work()));
+                    let _ = sender.send((number, task(&mut member)));
                 });
             }
             drop(sender);
@@ -93,20 +86,20 @@ impl Crew<'_> {
     }
 
     /// Waits for all vCPUs; whatever fails, they are kicked until all have ended.
-    fn wait_for(
+    fn wait_for<T: Clone>(
         &self,
         vcpus: usize,
-        receiver: &Receiver<Ended>,
+        receiver: &Receiver<Ended<T>>,
         watch: &Watch<'_>,
         sound: &dyn Fn() -> bool,
-    ) -> Result<Vec<Touched>, LiveError> {
-        let patience = patience(self.layout.data_bytes() / 4096);
+    ) -> Result<Vec<T>, LiveError> {
+        let patience = patience(self.pages);
         let deadline = Instant::now() + patience;
-        let mut results: Vec<Option<Touched>> = vec![None; vcpus];
+        let mut results: Vec<Option<T>> = vec![None; vcpus];
         let mut failure = None;
         loop {
             match receiver.recv_timeout(POLL) {
-                Ok((number, Ok(touched))) => results[number] = Some(touched),
+                Ok((number, Ok(result))) => results[number] = Some(result),
                 Ok((_, Err(LiveError::Stopped(_)))) => {}
                 Ok((_, Err(error))) => failure = failure.or(Some(error)),
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -122,16 +115,16 @@ impl Crew<'_> {
                 self.kicker.kick();
             }
         }
-        let touched: Option<Vec<Touched>> = results.into_iter().collect();
+        let results: Option<Vec<T>> = results.into_iter().collect();
         match failure {
             Some(failure) => Err(failure),
-            None => touched.ok_or(Stopped.into()),
+            None => results.ok_or(Stopped.into()),
         }
     }
 
     fn hung(&self, vcpus: usize, patience: Duration) -> LiveError {
         LiveError::Hung {
-            mechanism: self.mechanism.properties().name.to_owned(),
+            mechanism: self.mechanism.to_owned(),
             vcpus,
             seconds: patience.as_secs(),
         }
@@ -144,7 +137,8 @@ struct Watch<'a> {
     cancelled: &'a AtomicBool,
 }
 
-struct Member<'a, 'p> {
+/// A vCPU on its thread.
+pub(crate) struct Member<'a, 'p> {
     crew: &'a Crew<'a>,
     watch: &'a Watch<'a>,
     number: usize,
@@ -153,68 +147,61 @@ struct Member<'a, 'p> {
 }
 
 impl Member<'_, '_> {
-    fn work(&mut self) -> Result<Touched, LiveError> {
-        let ready = self.make_ready();
-        self.watch.barrier.wait();
-        let touched = ready.and_then(|()| self.touch());
-        self.watch.barrier.wait();
-        let mut touched = touched?;
-        arch::set_privilege(&self.vcpu, Privilege::User)?;
-        touched.wrong = self.run(Program::Verify)?;
-        Ok(touched)
+    /// The vCPU's number, from 0.
+    pub(crate) const fn number(&self) -> usize {
+        self.number
     }
 
-    fn make_ready(&mut self) -> Result<(), LiveError> {
-        let crew = self.crew;
+    /// The vCPU.
+    pub(crate) const fn vcpu(&self) -> &VcpuFd {
+        &self.vcpu
+    }
+
+    /// Waits until the task of every vCPU waits.
+    pub(crate) fn wait(&self) {
+        self.watch.barrier.wait();
+    }
+
+    /// The faults that this thread has resolved.
+    pub(crate) fn counts(&self) -> Counts {
+        self.entry.counts()
+    }
+
+    /// Goes to the thread's CPU, and to the privilege of the workload.
+    pub(crate) fn make_ready(&self) -> Result<(), LiveError> {
         let role = Role::Vcpu(self.number);
-        place::pin(place::cpu_for(role, crew.placement, &host::allowed_cpus()))?;
-        let privilege = match crew.ring {
+        let cpu = place::cpu_for(role, self.crew.placement, &host::allowed_cpus());
+        place::pin(cpu)?;
+        self.set_privilege(match self.crew.ring {
             Ring::Zero => Privilege::Kernel,
             Ring::Three => Privilege::User,
-        };
-        arch::set_privilege(&self.vcpu, privilege)?;
-        self.run(Program::Warm).map(drop)
-    }
-
-    fn touch(&mut self) -> Result<Touched, LiveError> {
-        self.start(Program::Touch)?;
-        let (began, before) = (Instant::now(), thread_time());
-        self.until_done()?;
-        let (worked, ended) = (thread_time() - before, Instant::now());
-        let crew = self.crew;
-        let first_page = self.number as u64 * crew.layout.pages;
-        let expected = crew.content.sum_read(&crew.orders[self.number], first_page);
-        Ok(Touched {
-            began,
-            ended,
-            worked,
-            counts: self.entry.counts(),
-            misread: self.result()? != expected,
-            wrong: 0,
         })
     }
 
+    pub(crate) fn set_privilege(&self, privilege: Privilege) -> Result<(), LiveError> {
+        Ok(arch::set_privilege(&self.vcpu, privilege)?)
+    }
+
     /// Runs a program to its end; returns its result.
-    fn run(&mut self, program: Program) -> Result<u64, LiveError> {
-        self.start(program)?;
+    pub(crate) fn run(
+        &mut self,
+        program: Program,
+        parameters: Parameters,
+    ) -> Result<u64, LiveError> {
+        self.start(program, parameters)?;
         self.until_done()?;
         self.result()
     }
 
-    fn start(&mut self, program: Program) -> Result<(), LiveError> {
-        let (layout, content) = (self.crew.layout, self.crew.content);
-        let first_page = self.number as u64 * layout.pages;
-        let parameters = Parameters {
-            data: layout.data_of(self.number),
-            order: layout.order_of(self.number),
-            pages: layout.pages,
-            step: content.step,
-            first: content.word(first_page * 512),
-        };
+    pub(crate) fn start(
+        &mut self,
+        program: Program,
+        parameters: Parameters,
+    ) -> Result<(), LiveError> {
         Ok(guest::start(&self.vcpu, program, parameters)?)
     }
 
-    fn until_done(&mut self) -> Result<(), LiveError> {
+    pub(crate) fn until_done(&mut self) -> Result<(), LiveError> {
         loop {
             if self.watch.cancelled.load(Ordering::SeqCst) {
                 return Err(Stopped.into());
@@ -228,7 +215,7 @@ impl Member<'_, '_> {
     }
 
     /// The program's result, after the exit that ended it has been completed.
-    fn result(&mut self) -> Result<u64, LiveError> {
+    pub(crate) fn result(&mut self) -> Result<u64, LiveError> {
         self.vcpu.set_kvm_immediate_exit(1);
         let entered = self.entry.enter(&mut self.vcpu);
         self.vcpu.set_kvm_immediate_exit(0);
@@ -240,7 +227,7 @@ impl Member<'_, '_> {
     fn failed(&self, how: String) -> LiveError {
         let place = arch::place(&self.vcpu);
         LiveError::Guest {
-            mechanism: self.crew.mechanism.properties().name.to_owned(),
+            mechanism: self.crew.mechanism.to_owned(),
             vcpu: self.number,
             how: format!("{how} at {place}"),
         }

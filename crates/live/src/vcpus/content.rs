@@ -26,9 +26,22 @@ impl Content {
         self.first.wrapping_add(number.wrapping_mul(self.step))
     }
 
+    /// Words like [`WORDS`](Self::WORDS) from another first one on.
+    pub(crate) const fn new_words(first: u64) -> Self {
+        Self {
+            first,
+            ..Self::WORDS
+        }
+    }
+
     /// The content as bytes.
     pub(crate) fn bytes(self, pages: u64) -> Vec<u8> {
-        (0..pages * 512)
+        self.bytes_from(0, pages)
+    }
+
+    /// The content of some pages as bytes.
+    pub(crate) fn bytes_from(self, first: u64, pages: u64) -> Vec<u8> {
+        (first * 512..(first + pages) * 512)
             .flat_map(|number| self.word(number).to_le_bytes())
             .collect()
     }

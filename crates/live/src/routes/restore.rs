@@ -1,0 +1,289 @@
+//! The `restore` route on this host: an image becomes a guest's memory by each mechanism, and the guest runs its touches.
+//!
+//! Each guest is a process of its own, as a VMM is. Its machine is there beforehand, with vCPUs that have run; what is timed
+//! begins where it is told to bring its memory back. Three boundaries are the guest's own, whatever the mechanism: it has
+//! executed its first instruction, it has touched its working set, it has touched every page. Then guest and host compare
+//! every word. Runs of all lines take turns, so that a drift of the machine meets all of them.
+//!
+//! Beside the timed runs each line has one in which memory is looked at once the working set is there, one of a guest that
+//! touches nothing, which says whether the mechanism is lazy, and one from an image that lacks a page, which must fail.
+
+mod clone;
+mod clones;
+mod conversation;
+mod image;
+mod line;
+mod memory;
+mod page_cache;
+mod prediction;
+mod request;
+mod rows;
+mod touches;
+mod visit;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use pagetoll_backend::{Billed, Context, Stacks, Stop, Timing};
+use pagetoll_bill::route::Restore;
+use pagetoll_bill::row::PageCache;
+use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, RouteMechanism, Unit};
+
+use crate::LiveError;
+use crate::guest_memory::require_hugepages;
+use crate::host::{self, Watch};
+use crate::vcpus::content::Content;
+use clones::Guests;
+use conversation::{CloneOrder, Extent};
+use image::Image;
+use line::{Lacking, Line, LineRuns, Measured};
+use request::ImageOrder;
+
+pub use clone::restore_clone;
+pub(crate) use request::Request;
+
+const PHASE: &str = "restoring guests on this host";
+/// Pages of the image that lacks one: a huge page, so that every mechanism can restore it.
+const CONTROL_PAGES: u64 = 512;
+const MISSING_PAGE: u64 = 333;
+
+/// Bills the route on this host.
+///
+/// # Errors
+/// Something missing on the host that every row needs, a failed guest, an image that changes, or a stop. What only some
+/// rows need and the host lacks makes these rows unavailable.
+pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
+    let began = Instant::now();
+    host::check()?;
+    let most = request.clones.iter().max().copied().unwrap_or(1);
+    host::require_memory(request.bytes() * (u64::from(most) + 1))?;
+    let mut bench = Bench::new(request, context.stop)?;
+    let watch = Watch::begin()?;
+    let lines = bench.run(context)?;
+    let load = watch.end()?;
+    require_any(&lines)?;
+    Ok(Billed {
+        draft: draft(request, &bench, &lines, load),
+        stacks: Stacks::new(),
+        timings: vec![Timing::since(began, PHASE)],
+    })
+}
+
+/// Images, and the order that runs from them.
+struct Bench<'a> {
+    request: &'a Request,
+    program: PathBuf,
+    image: Image,
+    /// An image that lacks a page.
+    control: Image,
+    /// A set that another run recorded.
+    recorded: Vec<(u64, u64)>,
+}
+
+impl<'a> Bench<'a> {
+    fn new(request: &'a Request, stop: &Stop) -> Result<Self, LiveError> {
+        let program =
+            std::env::current_exe().map_err(LiveError::system("look for this program"))?;
+        let folder = match &request.image {
+            ImageOrder::New(folder) => folder.clone(),
+            ImageOrder::File(_) => std::env::temp_dir(),
+        };
+        let control = Image::made(&folder, Content::WORDS, CONTROL_PAGES, stop)?;
+        Ok(Self {
+            request,
+            program,
+            image: Image::new(&request.image, request.order.pages.get(), stop)?,
+            control: control.without_page(MISSING_PAGE)?,
+            recorded: Vec::new(),
+        })
+    }
+
+    /// Runs every line as often as was ordered; runs of different lines take turns.
+    fn run(&mut self, context: &Context<'_>) -> Result<Vec<LineRuns>, LiveError> {
+        self.record(context.stop)?;
+        let mut lines: Vec<LineRuns> = self
+            .request
+            .lines()
+            .into_iter()
+            .map(LineRuns::new)
+            .collect();
+        let runs = self.request.order.runs;
+        let steps = u64::from(runs + 1) * lines.len() as u64;
+        let mut phase = context.progress.begin_timed(PHASE, steps);
+        for run in 0..=runs {
+            for LineRuns { line, outcome } in &mut lines {
+                context.stop.check()?;
+                phase.step(&line.to_string());
+                let Ok(measured) = outcome else { continue };
+                // First what shows that the host can do it, which is not timed.
+                let done = match run {
+                    0 => self.examine(*line, measured, context.stop),
+                    _ => self.time(*line, measured, context.stop),
+                };
+                match done {
+                    Ok(()) => {}
+                    Err(LiveError::Environment { what, remedy }) => {
+                        *outcome = Err(Lacking { what, remedy });
+                    }
+                    Err(other) => return Err(other),
+                }
+                self.image.check_unchanged()?;
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Adds a run to a line.
+    fn time(&self, line: Line, measured: &mut Measured, stop: &Stop) -> Result<(), LiveError> {
+        self.image.prepare(line.cache, stop)?;
+        let order = self.order(line, &self.request.set, Extent::LastPage);
+        measured
+            .runs
+            .push(self.guests(line.clones).restore(&order, stop)?);
+        Ok(())
+    }
+
+    /// Looks at memory, at a guest that touches nothing, and at one whose image lacks a page.
+    fn examine(&self, line: Line, measured: &mut Measured, stop: &Stop) -> Result<(), LiveError> {
+        if line.mechanism == Restore::Hugetlb2m {
+            self.require_hugepages(line)?;
+        }
+        self.image.prepare(line.cache, stop)?;
+        let order = self.order(line, &self.request.set, Extent::Set);
+        let settled = self.guests(line.clones).restore(&order, stop)?;
+        measured.kept = settled.iter().filter_map(|report| report.kept).collect();
+        measured.settled = settled;
+        let order = self.order(line, &[], Extent::Set);
+        let untouched = self.guests(1).restore(&order, stop)?;
+        measured.untouched = untouched.first().and_then(|report| report.kept);
+        let order = self.control_order(line);
+        let failed = self.guests(1).restore(&order, stop)?;
+        measured.control = clones::Wrong::of(&failed);
+        Ok(())
+    }
+
+    fn require_hugepages(&self, line: Line) -> Result<(), LiveError> {
+        let bytes = self.request.bytes();
+        if !bytes.is_multiple_of(2 << 20) {
+            return Err(LiveError::environment(
+                format!("an image of {bytes} B is no multiple of 2 MiB"),
+                "order a multiple of 512 --pages",
+            ));
+        }
+        let kind = pagetoll_bill::spec::MemoryKind::Hugetlb2m;
+        require_hugepages(kind, bytes * u64::from(line.clones))
+    }
+
+    fn guests(&self, count: u32) -> Guests<'_> {
+        Guests {
+            program: &self.program,
+            count: count as usize,
+        }
+    }
+
+    fn order(&self, line: Line, set: &[u64], extent: Extent) -> CloneOrder {
+        let words = self.image.content();
+        CloneOrder {
+            mechanism: line.mechanism.properties().name.to_owned(),
+            batch: line.batch,
+            vcpus: line.vcpus as usize,
+            readers: self.request.readers as usize,
+            image: self.image.path(),
+            pages: self.request.order.pages.get(),
+            words: words.map(|words| (words.first, words.step)),
+            touches: touches::entries(set, self.request.access, self.request.seed),
+            recorded: match line.mechanism {
+                Restore::Replay => self.recorded.clone(),
+                _ => Vec::new(),
+            },
+            extent,
+        }
+    }
+
+    fn control_order(&self, line: Line) -> CloneOrder {
+        let words = Content::WORDS;
+        CloneOrder {
+            image: self.control.path(),
+            pages: CONTROL_PAGES,
+            words: Some((words.first, words.step)),
+            touches: vec![0, MISSING_PAGE * 4096],
+            recorded: Vec::new(),
+            ..self.order(line, &[], Extent::LastPage)
+        }
+    }
+
+    /// Records the set that is replayed, and the one that the user wants.
+    fn record(&mut self, stop: &Stop) -> Result<(), LiveError> {
+        if let Some(path) = &self.request.record {
+            let recorded = self.recording(&self.request.set, stop)?;
+            let text = touches::listed(&recorded);
+            fs::write(path, text).map_err(LiveError::system(format!(
+                "write of --record {}",
+                path.display()
+            )))?;
+        }
+        if self
+            .request
+            .order
+            .of::<Restore>()
+            .contains(&Restore::Replay)
+        {
+            let choice = self.request.choice();
+            let set = choice.recorded(&self.request.set, self.request.overlap);
+            self.recorded = self.recording(&set, stop)?;
+        }
+        Ok(())
+    }
+
+    /// The pages that a guest is given which touches these.
+    fn recording(&self, set: &[u64], stop: &Stop) -> Result<Vec<(u64, u64)>, LiveError> {
+        let line = Line {
+            mechanism: Restore::Uffd,
+            batch: 1,
+            vcpus: 1,
+            cache: PageCache::Warm,
+            clones: 1,
+        };
+        let order = self.order(line, set, Extent::Set);
+        let reports = self.guests(1).restore(&order, stop)?;
+        let mut present = reports.into_iter().map(|report| report.present);
+        Ok(present.next().unwrap_or_default())
+    }
+}
+
+/// A bill has at least one line with figures.
+fn require_any(lines: &[LineRuns]) -> Result<(), LiveError> {
+    let lacking = lines.first().and_then(|first| first.outcome.as_ref().err());
+    match lacking {
+        Some(Lacking { what, remedy }) if lines.iter().all(|line| line.outcome.is_err()) => {
+            Err(LiveError::environment(what, remedy))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn draft(request: &Request, bench: &Bench<'_>, lines: &[LineRuns], load: HostLoad) -> Draft {
+    let most = request.vcpus.iter().chain(&request.clones).max();
+    let crowded = *most.unwrap_or(&1) as usize > host::allowed_cpus().len();
+    let limits = [
+        (!host::recording::kvm_is_hardware()).then(|| host::SHADOW_PAGING.to_owned()),
+        crowded.then(|| rows::crowding(host::allowed_cpus().len())),
+    ];
+    let notes = rows::notes(request, &bench.recorded);
+    let notes = limits.into_iter().flatten().chain(notes);
+    Draft {
+        backend: Backend::Live,
+        route: Route::Restore,
+        unit: Unit::Nanoseconds,
+        evidence: Evidence::Measured,
+        stack: host::stack(),
+        order: request.order.clone(),
+        rows: rows::rows(request, &bench.recorded, lines),
+        notes: notes.chain(host::busy_note(load)).collect(),
+        inputs: Inputs {
+            host_load: Some(load),
+            ..Inputs::default()
+        },
+    }
+}

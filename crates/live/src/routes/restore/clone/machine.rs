@@ -1,0 +1,121 @@
+//! The machine of a guest before its memory is there: all that restores have in common.
+
+use std::fs::File;
+use std::ops::Range;
+
+use kvm_ioctls::VcpuFd;
+use pagetoll_bill::route::Restore;
+use pagetoll_vmm::arch::{self, Privilege};
+use pagetoll_vmm::guest::{self, Parameters, Program};
+use pagetoll_vmm::{Backing, ExitReason, Machine, PRE_FAULT, Slots, open_kvm};
+
+use super::super::conversation::CloneOrder;
+use super::super::visit::{self, Share};
+use crate::vcpus::content::Content;
+use crate::vcpus::entry::Entry;
+use crate::{LiveError, host};
+
+/// A VM whose vCPUs have run; only the memory of the image is missing.
+pub(super) struct Booted {
+    pub(super) vcpus: Vec<VcpuFd>,
+    pub(super) machine: Machine,
+    pub(super) image: File,
+    pub(super) shares: Vec<Share>,
+    /// The words of an image that was made.
+    pub(super) content: Option<Content>,
+    bytes: u64,
+}
+
+impl Booted {
+    pub(super) fn new(order: &CloneOrder, mechanism: Restore) -> Result<Self, LiveError> {
+        require(mechanism)?;
+        let image = File::open(&order.image).map_err(LiveError::system("open of the image"))?;
+        let shares = visit::shares(order);
+        let longest = shares.iter().map(|share| share.entries.len() as u64).max();
+        let even = order.pages.div_ceil(order.vcpus as u64);
+        let backing = Backing::reserved(order.vcpus, longest.unwrap_or(1).max(even))?;
+        let layout = backing.layout;
+        for (vcpu, share) in shares.iter().enumerate() {
+            guest::write(&backing.memory, layout.order_of(vcpu), &share.entries)?;
+        }
+        let machine = Machine::new(backing, Slots::Boot)?;
+        let vcpus: Result<Vec<_>, LiveError> = (0..order.vcpus)
+            .map(|number| warmed(&machine, number, shares[number].entries.len() as u64))
+            .collect();
+        Ok(Self {
+            vcpus: vcpus?,
+            machine,
+            image,
+            shares,
+            content: order.words.map(|(first, step)| Content { first, step }),
+            bytes: order.pages * 4096,
+        })
+    }
+
+    /// Another descriptor of the image, at its start.
+    pub(super) fn image(&self) -> Result<File, LiveError> {
+        self.image
+            .try_clone()
+            .map_err(LiveError::system("dup of the image"))
+    }
+
+    /// Makes the memory that was placed a memslot.
+    pub(super) fn set_slot(&self) -> Result<(), LiveError> {
+        let data = self.machine.backing().layout.data;
+        Ok(self.machine.set_slot(1, data, self.bytes)?)
+    }
+
+    /// Addresses of the image's memory in this process.
+    pub(super) fn range(&self) -> Result<Range<u64>, LiveError> {
+        let start = self.machine.backing().data_address()?;
+        Ok(start..start + self.bytes)
+    }
+}
+
+/// Refuses a mechanism that this host lacks.
+fn require(mechanism: Restore) -> Result<(), LiveError> {
+    match mechanism {
+        Restore::Exit => host::require_findable_pages(),
+        Restore::KvmPreFault if open_kvm()?.check_extension_raw(PRE_FAULT) <= 0 => {
+            Err(LiveError::environment(
+                "KVM_CAP_PRE_FAULT_MEMORY: absent",
+                "boot Linux 6.11 or later with two-dimensional paging",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A vCPU that has read its order, so that the guest's own memory is mapped.
+fn warmed(machine: &Machine, number: usize, entries: u64) -> Result<VcpuFd, LiveError> {
+    let mut vcpu = machine.vcpu(number)?;
+    arch::set_privilege(&vcpu, Privilege::User)?;
+    let parameters = Parameters {
+        data: 0,
+        order: machine.backing().layout.order_of(number),
+        pages: entries.max(1),
+        step: 0,
+        first: 0,
+    };
+    guest::start(&vcpu, Program::Warm, parameters)?;
+    let mut entry = Entry::Plain;
+    loop {
+        match entry.enter(&mut vcpu)? {
+            ExitReason::Done => break,
+            ExitReason::Interrupted => {}
+            ExitReason::Failed(how) => {
+                return Err(LiveError::Guest {
+                    mechanism: "restore".into(),
+                    vcpu: number,
+                    how: format!("{how} at {}", arch::place(&vcpu)),
+                });
+            }
+        }
+    }
+    // Completes the exit that ended it.
+    vcpu.set_kvm_immediate_exit(1);
+    let completed = entry.enter(&mut vcpu);
+    vcpu.set_kvm_immediate_exit(0);
+    completed?;
+    Ok(vcpu)
+}

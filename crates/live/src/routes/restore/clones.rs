@@ -1,0 +1,233 @@
+//! Guests that are restored at once, each in a process of its own, which ends with this one.
+
+use std::io::{self, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pagetoll_backend::{Stop, Stopped};
+
+use super::conversation::{Answer, CloneOrder, CloneReport, Extent, Go, hear, now, say};
+use crate::LiveError;
+use crate::vcpus::crew::patience;
+
+/// The hidden command of the process of a guest.
+const COMMAND: &str = "restore-clone";
+/// Interval between checks for a stop and the deadline.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Failures that guests found, by check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wrong {
+    /// Pages.
+    pub(super) in_guest: u64,
+    /// Pages.
+    pub(super) on_host: u64,
+    /// vCPUs.
+    pub(super) misread: u64,
+}
+
+impl Wrong {
+    /// The failures of some guests together.
+    pub(super) fn of<'r>(reports: impl IntoIterator<Item = &'r CloneReport>) -> Self {
+        reports
+            .into_iter()
+            .fold(Self::default(), |sum, report| Self {
+                in_guest: sum.in_guest + report.wrong_in_guest,
+                on_host: sum.on_host + report.wrong_on_host,
+                misread: sum.misread + report.misread,
+            })
+    }
+}
+
+/// Guests that are restored at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guests<'a> {
+    /// This program, whose hidden command restores a guest.
+    pub(super) program: &'a Path,
+    pub(super) count: usize,
+}
+
+/// A guest's number and what it said; `None` where its process has ended.
+type Said = (usize, Option<Answer>);
+
+impl Guests<'_> {
+    /// Restores them as ordered, from the same moment on; returns a report of each.
+    ///
+    /// # Errors
+    /// A guest lacks something or fails, or a stop.
+    pub(super) fn restore(
+        &self,
+        order: &CloneOrder,
+        stop: &Stop,
+    ) -> Result<Vec<CloneReport>, LiveError> {
+        let mut guests = Vec::with_capacity(self.count);
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|scope| {
+            for number in 0..self.count {
+                let (guest, output) = Guest::start(self.program, order)?;
+                guests.push(guest);
+                let sender = sender.clone();
+                scope.spawn(move || listen(number, output, &sender));
+            }
+            drop(sender);
+            let meeting = Meeting {
+                receiver,
+                stop,
+                deadline: Instant::now() + 2 * patience(order.pages * self.count as u64),
+            };
+            let reports = self.lead(order, &mut guests, &meeting);
+            // Ends the processes, and with them the threads that listen.
+            guests.clear();
+            reports
+        })
+    }
+
+    fn lead(
+        &self,
+        order: &CloneOrder,
+        guests: &mut [Guest],
+        meeting: &Meeting<'_>,
+    ) -> Result<Vec<CloneReport>, LiveError> {
+        meeting.all(self.count, |answer| {
+            matches!(answer, Answer::Ready).then_some(())
+        })?;
+        let began = Go::Restore(now());
+        guests.iter_mut().try_for_each(|guest| guest.tell(began))?;
+        if order.extent == Extent::Set {
+            meeting.all(self.count, |answer| {
+                matches!(answer, Answer::Settled).then_some(())
+            })?;
+            guests
+                .iter_mut()
+                .try_for_each(|guest| guest.tell(Go::Measure))?;
+        }
+        meeting.all(self.count, |answer| match answer {
+            Answer::Report(report) => Some(*report),
+            _ => None,
+        })
+    }
+}
+
+fn listen(number: usize, output: ChildStdout, sender: &Sender<Said>) {
+    let mut output = BufReader::new(output);
+    loop {
+        let heard = match hear(&mut output) {
+            Ok(heard) => heard,
+            Err(error) => Some(Answer::Failed(format!(
+                "what it said is not understood: {error}"
+            ))),
+        };
+        let is_end = !matches!(heard, Some(Answer::Ready | Answer::Settled));
+        // The receiver is gone where all have been given up.
+        if sender.send((number, heard)).is_err() || is_end {
+            return;
+        }
+    }
+}
+
+/// Answers of all guests.
+struct Meeting<'a> {
+    receiver: Receiver<Said>,
+    stop: &'a Stop,
+    deadline: Instant,
+}
+
+impl Meeting<'_> {
+    /// Waits until each of `count` guests has given an answer of this kind; returns them in the order of the guests.
+    fn all<T>(
+        &self,
+        count: usize,
+        kind: impl Fn(Answer) -> Option<T>,
+    ) -> Result<Vec<T>, LiveError> {
+        let mut answers: Vec<Option<T>> = (0..count).map(|_| None).collect();
+        while answers.iter().any(Option::is_none) {
+            self.stop.check()?;
+            match self.receiver.recv_timeout(POLL) {
+                Ok((number, Some(answer))) => {
+                    answers[number] = Some(understood(number, answer, &kind)?)
+                }
+                Ok((number, None)) => {
+                    self.stop.check()?;
+                    return Err(failed(number, "its process has ended"));
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(Stopped.into()),
+                Err(RecvTimeoutError::Timeout) if Instant::now() > self.deadline => {
+                    return Err(failed(0, "timed out"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        answers
+            .into_iter()
+            .collect::<Option<_>>()
+            .ok_or(Stopped.into())
+    }
+}
+
+fn understood<T>(
+    number: usize,
+    answer: Answer,
+    kind: &impl Fn(Answer) -> Option<T>,
+) -> Result<T, LiveError> {
+    match answer {
+        Answer::Lacking { what, remedy } => Err(LiveError::Environment { what, remedy }),
+        Answer::Failed(why) => Err(failed(number, &why)),
+        other => kind(other).ok_or_else(|| failed(number, "an answer out of turn")),
+    }
+}
+
+fn failed(number: usize, why: &str) -> LiveError {
+    LiveError::Session(format!("guest {number}: {why}"))
+}
+
+/// The process of a guest; it is killed when this is dropped.
+struct Guest {
+    process: Child,
+    input: Option<ChildStdin>,
+}
+
+impl Guest {
+    fn start(program: &Path, order: &CloneOrder) -> Result<(Self, ChildStdout), LiveError> {
+        let failed = || LiveError::system("start of the process of a guest");
+        let mut command = Command::new(program);
+        command.arg(COMMAND).arg(std::process::id().to_string());
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed())?;
+        let output = process.stdout.take();
+        let input = process.stdin.take();
+        let mut guest = Self { process, input };
+        let output = output.ok_or_else(|| failed()(io::Error::from(io::ErrorKind::BrokenPipe)))?;
+        guest.say(order)?;
+        Ok((guest, output))
+    }
+
+    fn tell(&mut self, go: Go) -> Result<(), LiveError> {
+        self.say(&go)
+    }
+
+    /// A process that has ended says why by its answer, or by none.
+    fn say(&mut self, message: &impl serde::Serialize) -> Result<(), LiveError> {
+        let Some(input) = &mut self.input else {
+            return Ok(());
+        };
+        match say(input, message) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            said => said.map_err(LiveError::system("write to the process of a guest")),
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

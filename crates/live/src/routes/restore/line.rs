@@ -1,0 +1,77 @@
+//! A line of a bill before it is rows: a mechanism in a setting, and its runs.
+
+use std::fmt;
+
+use pagetoll_bill::RouteMechanism;
+use pagetoll_bill::route::Restore;
+use pagetoll_bill::row::PageCache;
+
+use super::clones::Wrong;
+use super::conversation::{CloneReport, Kept};
+
+/// Parameters of the runs of three rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) mechanism: Restore,
+    pub(super) batch: u32,
+    pub(super) vcpus: u32,
+    pub(super) cache: PageCache,
+    /// Guests at once.
+    pub(super) clones: u32,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.mechanism.properties().name;
+        let Self {
+            batch,
+            vcpus,
+            cache,
+            clones,
+            ..
+        } = self;
+        write!(
+            f,
+            "{name}, batch {batch}, {cache}, {clones} x {vcpus} vCPUs"
+        )
+    }
+}
+
+/// All that is measured of a line.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    /// Reports of the guests of each run.
+    pub(super) runs: Vec<Vec<CloneReport>>,
+    /// Memory of the guests once the working set is there.
+    pub(super) kept: Vec<Kept>,
+    /// Memory of a guest that touched nothing.
+    pub(super) untouched: Option<Kept>,
+    /// Reports of the guests whose memory was looked at.
+    pub(super) settled: Vec<CloneReport>,
+    /// Failures of a guest whose image lacks a page.
+    pub(super) control: Wrong,
+}
+
+/// A lack of the host, and its remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lacking {
+    pub(super) what: String,
+    pub(super) remedy: String,
+}
+
+/// A line and its runs, or why it has none.
+#[derive(Clone, Debug)]
+pub(super) struct LineRuns {
+    pub(super) line: Line,
+    pub(super) outcome: Result<Measured, Lacking>,
+}
+
+impl LineRuns {
+    /// A line without runs.
+    pub(super) fn new(line: Line) -> Self {
+        Self {
+            line,
+            outcome: Ok(Measured::default()),
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! From runs to rows: three of each line, one for each boundary. Pure.
+//!
+//! The cost of a page is the time until the boundary over the pages that it is about: those of the image, or of the working
+//! set. All guests of all runs give the median and the 95th percentile.
+
+use pagetoll_bill::route::Restore;
+use pagetoll_bill::row::{KeptMemory, Restored};
+use pagetoll_bill::{Check, Crossings, Figures, Operation, Row, RowKey, System, Toll, Unavailable};
+use pagetoll_units::Pages;
+
+use super::clones::Wrong;
+use super::conversation::{CloneReport, Handled};
+use super::line::{Lacking, Line, LineRuns, Measured};
+use super::prediction::{self, Costs, Work};
+use super::request::{ImageOrder, Request};
+
+/// Pages that one call of a replay copies at most.
+const REPLAYED_AT_ONCE: u64 = 512;
+/// Share of the image that may be in memory of a lazy guest that touched nothing.
+const UNTOUCHED: f64 = 0.01;
+
+/// Boundary of a restore: its operation in bills.
+const BOUNDARIES: [Operation; 3] = [
+    Operation::FirstInstruction,
+    Operation::SetResident,
+    Operation::LastPage,
+];
+
+/// Three rows for each line.
+pub(super) fn rows(request: &Request, recorded: &[(u64, u64)], lines: &[LineRuns]) -> Vec<Row> {
+    let of_line = |runs: &LineRuns| {
+        let ordered = OrderedLine {
+            request,
+            recorded,
+            line: runs.line,
+        };
+        BOUNDARIES.map(|boundary| match &runs.outcome {
+            Ok(measured) => ordered.row(boundary, measured, lines),
+            Err(Lacking { what, remedy }) => {
+                let reason = Unavailable(format!("{what}; {remedy}"));
+                Row::new(ordered.key(boundary), ordered.pages(boundary), Err(reason))
+            }
+        })
+    };
+    lines.iter().flat_map(of_line).collect()
+}
+
+/// A line of an order.
+struct OrderedLine<'a> {
+    request: &'a Request,
+    recorded: &'a [(u64, u64)],
+    line: Line,
+}
+
+impl OrderedLine<'_> {
+    fn key(&self, operation: Operation) -> RowKey {
+        let has_readers = match self.line.mechanism {
+            Restore::Uffd
+            | Restore::UffdPrefault
+            | Restore::Replay
+            | Restore::Continue
+            | Restore::Hugetlb2m => true,
+            Restore::Read
+            | Restore::Map
+            | Restore::MapWillneed
+            | Restore::MapPopulate
+            | Restore::KvmPreFault
+            | Restore::Exit => false,
+        };
+        RowKey {
+            batch: self.line.batch,
+            vcpus: Some(self.line.vcpus),
+            readers: has_readers.then_some(self.request.readers),
+            cache: Some(self.line.cache),
+            clones: Some(self.line.clones),
+            ..RowKey::new(operation, self.line.mechanism, System::KvmGuest)
+        }
+    }
+
+    /// Pages that a boundary is about.
+    fn pages(&self, boundary: Operation) -> Pages {
+        match boundary {
+            Operation::SetResident => Pages(self.request.set.len() as u64),
+            _ => self.request.order.pages,
+        }
+    }
+
+    fn row(&self, boundary: Operation, measured: &Measured, lines: &[LineRuns]) -> Row {
+        let pages = self.pages(boundary);
+        let of_run = |run: &Vec<CloneReport>| mean(run, |report| time(boundary, report));
+        let costs = measured
+            .runs
+            .iter()
+            .map(|run| of_run(run) / pages.get() as f64);
+        let figures = Figures::of_runs(costs.collect()).map(|figures| Figures {
+            restored: self.restored(boundary, measured, lines),
+            crossings: (boundary == Operation::LastPage).then(|| self.crossings(measured)),
+            tolls: match boundary {
+                Operation::LastPage => self.tolls(measured, figures.cost_per_page),
+                _ => Vec::new(),
+            },
+            ..figures
+        });
+        Row {
+            checks: self.checks(boundary, measured, lines),
+            ..Row::new(self.key(boundary), pages, figures)
+        }
+    }
+
+    fn restored(
+        &self,
+        boundary: Operation,
+        measured: &Measured,
+        lines: &[LineRuns],
+    ) -> Option<Restored> {
+        let all: Vec<&CloneReport> = measured.runs.iter().flatten().collect();
+        let mut times: Vec<f64> = all.iter().map(|report| time(boundary, report)).collect();
+        let times = Restored::of_times(&mut times)?;
+        match boundary {
+            Operation::SetResident => Some(Restored {
+                kept: kept(measured),
+                filled_untouched: self.filled(measured),
+                predicted: self.predicted(lines),
+                ..times
+            }),
+            Operation::LastPage => Some(Restored {
+                longest_stall: all
+                    .iter()
+                    .filter_map(|report| report.stall)
+                    .reduce(f64::max),
+                read_from_storage: mean_of_some(&all, |report| report.storage),
+                cpu_time: mean_of_some(&all, |report| Some(report.cpu)),
+                ..times
+            }),
+            _ => Some(times),
+        }
+    }
+
+    /// Share of the image in memory of a guest that touched nothing.
+    fn filled(&self, measured: &Measured) -> Option<f64> {
+        let untouched = measured.untouched?;
+        Some(untouched.resident as f64 / self.request.bytes() as f64)
+    }
+
+    /// Messages or exits of a page, and faults of the process.
+    fn crossings(&self, measured: &Measured) -> Crossings {
+        let all: Vec<CloneReport> = measured.runs.iter().flatten().cloned().collect();
+        let pages = self.request.order.pages.get() as f64;
+        let per_page =
+            |count: fn(&CloneReport) -> u64| mean(&all, |report| count(report) as f64) / pages;
+        let handled = match self.line.mechanism {
+            Restore::Exit => "exit",
+            _ => "uffd-message",
+        };
+        let kinds = [
+            (handled, per_page(|report| report.handled.faults)),
+            ("minor-fault", per_page(|report| report.minor_faults)),
+            ("major-fault", per_page(|report| report.major_faults)),
+        ];
+        Crossings {
+            per_page: match kinds[0].1 {
+                0.0 => kinds[1].1 + kinds[2].1,
+                handled => handled,
+            },
+            by_kind: kinds
+                .into_iter()
+                .filter(|(_, count)| *count > 0.0)
+                .map(|(kind, count)| (kind.to_owned(), count))
+                .collect(),
+        }
+    }
+
+    /// Items of the last page's cost. Handlers are timed; where one vCPU waits for one reader their times are parts of it.
+    fn tolls(&self, measured: &Measured, cost: f64) -> Vec<Toll> {
+        let all: Vec<CloneReport> = measured.runs.iter().flatten().cloned().collect();
+        let pages = self.request.order.pages.get() as f64;
+        let first = mean(&all, |report| report.first as f64) / pages;
+        let mut tolls = vec![Toll::once("before the first instruction", first)];
+        let is_serial = self.line.vcpus == 1
+            && (self.request.readers == 1 || self.line.mechanism == Restore::Exit)
+            && self.line.mechanism != Restore::UffdPrefault;
+        let item = |name, time: fn(&Handled) -> u64| {
+            let calls = mean(&all, |report| report.handled.calls as f64);
+            let time = mean(&all, |report| time(&report.handled) as f64);
+            (time > 0.0 && calls > 0.0).then(|| Toll::new(name, calls / pages, time / calls))
+        };
+        if is_serial {
+            tolls.extend(item("find-page", |handled| handled.finding));
+            tolls.extend(item("read-source", |handled| handled.reading));
+            tolls.extend(item("install", |handled| handled.installing));
+        }
+        let rest = match (is_serial, self.line.mechanism) {
+            (true, Restore::Exit) => "touch, exit-and-enter",
+            (true, Restore::Uffd | Restore::Replay | Restore::Continue | Restore::Hugetlb2m) => {
+                "touch, deliver-and-wake"
+            }
+            _ => "touch, with its faults",
+        };
+        tolls.push(Toll::once(rest, cost - Toll::sum(&tolls)));
+        tolls
+    }
+
+    fn checks(&self, boundary: Operation, measured: &Measured, lines: &[LineRuns]) -> Vec<Check> {
+        match boundary {
+            Operation::SetResident => self.laziness(measured, lines).into_iter().collect(),
+            Operation::LastPage => self.contents(measured),
+            _ => Vec::new(),
+        }
+    }
+
+    fn contents(&self, measured: &Measured) -> Vec<Check> {
+        let guests = measured.runs.iter().map(Vec::len).sum::<usize>() as u64;
+        let pages = self.request.order.pages.get() * guests;
+        let vcpus = u64::from(self.line.vcpus) * guests;
+        let wrong = Wrong::of(measured.runs.iter().flatten());
+        let control = measured.control;
+        let check = Check::against_control;
+        let mut checks = vec![
+            check("content-on-host", pages, wrong.on_host, control.on_host),
+            check("values-read", vcpus, wrong.misread, control.misread),
+        ];
+        // The guest knows the words of an image that was made alone.
+        if matches!(self.request.image, ImageOrder::New(_)) {
+            checks.insert(
+                0,
+                check("content-in-guest", pages, wrong.in_guest, control.in_guest),
+            );
+        }
+        checks
+    }
+
+    /// A lazy mechanism leaves missing what is not touched; that the check sees memory that is filled, `read` shows.
+    fn laziness(&self, measured: &Measured, lines: &[LineRuns]) -> Option<Check> {
+        if !self.line.mechanism.is_lazy() || self.line.mechanism == Restore::Replay {
+            return None;
+        }
+        let pages = |measured: &Measured| measured.untouched.map(|kept| kept.resident / 4096);
+        let eager = lines.iter().filter(|runs| !runs.line.mechanism.is_lazy());
+        let eager = eager
+            .filter_map(|runs| pages(runs.outcome.as_ref().ok()?))
+            .max();
+        let filled = pages(measured)?;
+        let all = self.request.order.pages.get();
+        let failed = if filled as f64 > UNTOUCHED * all as f64 {
+            filled
+        } else {
+            0
+        };
+        Some(Check::against_control(
+            "untouched-stays-missing",
+            all,
+            failed,
+            eager.unwrap_or(0),
+        ))
+    }
+
+    /// Cost of a page of the working set by a replay, from other lines in the same setting.
+    fn predicted(&self, lines: &[LineRuns]) -> Option<f64> {
+        if self.line.mechanism != Restore::Replay {
+            return None;
+        }
+        let here = |mechanism, batch: Option<u32>| {
+            lines.iter().filter(move |runs| {
+                let line = Line {
+                    mechanism,
+                    batch: batch.unwrap_or(runs.line.batch),
+                    ..self.line
+                };
+                runs.line == line
+            })
+        };
+        let measured = |runs: &LineRuns| runs.outcome.clone().ok().filter(|m| !m.runs.is_empty());
+        let read = here(Restore::Read, Some(1)).find_map(measured)?;
+        let uffd = here(Restore::Uffd, Some(self.line.batch)).find_map(measured)?;
+        let batches: Vec<Measured> = here(Restore::Uffd, None).filter_map(measured).collect();
+        let (least, most) = (batches.first()?, batches.last()?);
+        let (call, page) = work(least).split(work(most))?;
+        let set = self.request.set.len() as f64;
+        let costs = Costs {
+            first: of(&uffd, |report| report.first as f64),
+            call,
+            page,
+            touch: of(&read, |report| (report.set - report.first) as f64) / set,
+            fault: of(&uffd, |report| (report.set - report.first) as f64) / set,
+        };
+        let time = prediction::of_replay(costs, &self.request.set, self.recorded, REPLAYED_AT_ONCE);
+        Some(time / set)
+    }
+}
+
+/// Work of the handlers of a line while the working set was touched.
+fn work(measured: &Measured) -> Work {
+    let handled = |value: fn(&Handled) -> u64| {
+        mean(&measured.settled, |report| value(&report.handled) as f64)
+    };
+    Work {
+        calls: handled(|handled| handled.calls),
+        pages: handled(|handled| handled.pages),
+        time: handled(|handled| handled.reading + handled.installing),
+    }
+}
+
+fn time(boundary: Operation, report: &CloneReport) -> f64 {
+    let nanos = match boundary {
+        Operation::FirstInstruction => report.first,
+        Operation::SetResident => report.set,
+        _ => report.last,
+    };
+    nanos as f64
+}
+
+fn of(measured: &Measured, value: impl Fn(&CloneReport) -> f64) -> f64 {
+    let all: Vec<CloneReport> = measured.runs.iter().flatten().cloned().collect();
+    mean(&all, value)
+}
+
+/// The mean over guests; 0 of none.
+fn mean(reports: &[CloneReport], value: impl Fn(&CloneReport) -> f64) -> f64 {
+    let sum: f64 = reports.iter().map(value).sum();
+    sum / (reports.len().max(1) as f64)
+}
+
+fn mean_of_some(reports: &[&CloneReport], value: fn(&CloneReport) -> Option<u64>) -> Option<f64> {
+    let values: Option<Vec<u64>> = reports.iter().map(|report| value(report)).collect();
+    let values = values.filter(|values| !values.is_empty())?;
+    Some(values.iter().sum::<u64>() as f64 / values.len() as f64)
+}
+
+fn kept(measured: &Measured) -> Option<KeptMemory> {
+    let guests = measured.kept.len() as f64;
+    let mean = |bytes: fn(&super::conversation::Kept) -> u64| {
+        measured.kept.iter().map(bytes).sum::<u64>() as f64 / guests
+    };
+    (guests > 0.0).then(|| KeptMemory {
+        pss: mean(|kept| kept.pss),
+        private: mean(|kept| kept.private),
+        page_cache: mean(|kept| kept.page_cache),
+    })
+}
+
+/// Options of the bill, and limits of its figures.
+pub(super) fn notes(request: &Request, recorded: &[(u64, u64)]) -> Vec<String> {
+    let set = request.set.len();
+    let mut notes = vec![format!(
+        "image: {}; {} MiB; working set: {set} pages, {} order (seed {}), {} touches",
+        match &request.image {
+            ImageOrder::New(folder) => format!("made in {}", folder.display()),
+            ImageOrder::File(path) => path.display().to_string(),
+        },
+        request.bytes() >> 20,
+        request.touch,
+        request.seed,
+        request.access,
+    )];
+    notes.push(
+        "times count from the order to restore, when the machine is there and only its memory is missing; then the guest \
+         reads the pages outside its working set in order, until the last"
+            .into(),
+    );
+    if !recorded.is_empty() {
+        let pages: u64 = recorded.iter().map(|(_, count)| count).sum();
+        notes.push(format!(
+            "replay: {pages} pages that another run recorded, of which {} % are touched again",
+            request.overlap
+        ));
+    }
+    notes
+}
+
+/// The limit of a bill whose guests share CPUs.
+pub(super) fn crowding(cpus: usize) -> String {
+    format!(
+        "warning: rows of more than {cpus} guests or vCPUs include waiting for one of {cpus} CPUs"
+    )
+}
