@@ -29,7 +29,7 @@ pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use key::{Baseline, Folio, Method, Operation, PageCache, RowKey};
 pub use memory::{Layout, PublishedRate, error_of};
 pub use profile::{Part, Profile};
-pub use restored::{KeptMemory, Restored};
+pub use restored::{KeptMemory, Moment, Restored};
 pub use selection::{NoSuchRow, RowSelection};
 pub use spread::Spread;
 pub use toll_name::{Payer, TollKind, TollName};
@@ -72,6 +72,8 @@ pub struct Row {
     pub placement: Option<String>,
     /// Pages of 4 KiB by the size of the page that they were part of in the end: `4K`, `2M`, `1G`.
     pub folios: BTreeMap<String, u64>,
+    /// Pages in memory over time, in a run of its own that no other figure is of.
+    pub resident: Vec<Moment>,
     /// Rate that others measured in the same setting.
     pub published: Option<PublishedRate>,
     /// What it cost, or why nothing is known.
@@ -92,6 +94,7 @@ impl Row {
             layout: None,
             placement: None,
             folios: BTreeMap::new(),
+            resident: Vec::new(),
             published: None,
             result,
             profile: None,

@@ -18,6 +18,7 @@ mod program;
 mod provenance;
 mod published;
 mod rates;
+mod restores;
 mod rows;
 mod safety;
 mod selftest;
@@ -80,6 +81,7 @@ fn shown(bill: &Bill, verdict: String, detail: Detail) -> Document {
         published::section(bill),
         selftest::section(bill),
     ]);
+    sections.extend(restores::sections(bill, detail));
     sections.extend(costs::sections(bill));
     sections.extend(program::sections(bill));
     sections.push(user_space::section(bill));

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{RenderError, harmless};
 
 /// The columns of every bill: four of the bill itself, then the row's.
-const COLUMNS: [&str; 32] = [
+const COLUMNS: [&str; 34] = [
     "route",
     "backend",
     "unit",
@@ -30,6 +30,8 @@ const COLUMNS: [&str; 32] = [
     "vcpus",
     "readers",
     "ring",
+    "cache",
+    "clones",
     "pages",
     "layout.runs",
     "layout.folios",
@@ -120,7 +122,7 @@ fn of_row(row: &Row) -> serde_json::Result<Cells> {
 /// Adds a field, or what is in it.
 fn add(cells: &mut Cells, path: String, value: Value) {
     let parts: &[&str] = match path.as_str() {
-        "profile" => return,
+        "profile" | "resident" => return,
         "tolls" => &TOLL,
         "checks" => &CHECK,
         _ => &[],

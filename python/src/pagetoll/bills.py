@@ -28,6 +28,8 @@ class RowKey(NamedTuple):
     vcpus: int | None
     readers: int | None
     ring: int | None
+    cache: str | None
+    clones: int | None
 
     def __str__(self) -> str:
         """The axes that are set, as the program writes them: ``clear preserve-ad, batch 32, xen-pv-dom0``."""
@@ -38,6 +40,8 @@ class RowKey(NamedTuple):
             None if self.vcpus is None else f"{self.vcpus} vCPUs",
             None if self.readers is None else f"{self.readers} readers",
             None if self.ring is None else f"ring {self.ring}",
+            self.cache,
+            None if self.clones is None else f"{self.clones} clones",
             self.system,
             self.kernel,
         ]
@@ -160,6 +164,40 @@ class Profile(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptMemory(Record):
+    """Memory of one restored guest in bytes, as smaps has it: the mean over guests."""
+
+    pss: float
+    private: float
+    page_cache: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored(Record):
+    """Times of single restored guests at a boundary, in nanoseconds, and the memory that they keep there."""
+
+    median: float
+    p95: float
+    longest_stall: float | None = None
+    read_from_storage: float | None = None
+    """Bytes."""
+    cpu_time: float | None = None
+    kept: KeptMemory | None = None
+    filled_untouched: float | None = None
+    """Share of the image in memory of a guest that has touched nothing."""
+    predicted: float | None = None
+    """Cost of one page, in the bill's unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment(Record):
+    """A moment of a restore: time since the order, and pages of 4 KiB that are in memory."""
+
+    nanoseconds: float
+    pages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row(Keyed, Record):
     """One line of a bill."""
 
@@ -174,11 +212,14 @@ class Row(Keyed, Record):
     vcpus: int | None = None
     readers: int | None = None
     ring: int | None = None
+    cache: str | None = None
+    clones: int | None = None
     pages_per_second: float | None = None
     pages_per_second_stddev: float | None = None
     published: PublishedRate | None = None
     placement: str | None = None
     folios: Mapping[str, int] = field(default_factory=dict)
+    resident: tuple[Moment, ...] = ()
     pages: int
     cost_per_page: float | None = field(default=None, metadata=ALWAYS)
     stddev: float | None = None
@@ -189,6 +230,7 @@ class Row(Keyed, Record):
     crossings: Mapping[str, float] = field(default_factory=dict)
     smp_safe: bool | None = field(default=None, metadata=ALWAYS)
     tolls: tuple[Toll, ...]
+    restored: Restored | None = None
     profile: Profile | None = None
     checks: tuple[Check, ...]
     unavailable: str | None = None

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::check::{Check, Verdict};
 use super::{
-    Crossings, Figures, Folio, Interval, Layout, Method, Operation, PageCache, Profile,
+    Crossings, Figures, Folio, Interval, Layout, Method, Moment, Operation, PageCache, Profile,
     PublishedRate, Rate, Restored, Row, RowKey, Toll, Unavailable,
 };
 use crate::kinds::{Role, System};
@@ -69,6 +69,9 @@ pub(crate) struct RowForm {
     /// Pages of 4 KiB by the size of the page that they were part of in the end: `4K`, `2M`, `1G`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     folios: BTreeMap<String, u64>,
+    /// Pages in memory over time, in a run of its own that no other figure is of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    resident: Vec<Moment>,
     /// Pages, or operations, that were billed.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pages: Pages,
@@ -207,6 +210,7 @@ impl RowForm {
             layout: self.layout,
             placement: self.placement,
             folios: self.folios,
+            resident: self.resident,
             published: self.published,
             result,
             profile: self.profile,
@@ -286,6 +290,7 @@ impl From<&Row> for RowForm {
             published: row.published,
             placement: row.placement.clone(),
             folios: row.folios.clone(),
+            resident: row.resident.clone(),
             pages: row.pages,
             cost_per_page: row.cost(),
             stddev: figures.stddev,

@@ -43,6 +43,16 @@ pub struct KeptMemory {
     pub page_cache: f64,
 }
 
+/// A moment of a restore.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Moment {
+    /// Nanoseconds since the order to restore.
+    pub nanoseconds: f64,
+    /// Pages of 4 KiB of the image that are in the guest's memory.
+    pub pages: u64,
+}
+
 impl Restored {
     /// The figures of these times, in nanoseconds; `None` of none. Sorts the times.
     #[must_use]

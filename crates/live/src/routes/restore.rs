@@ -17,6 +17,7 @@ mod memory;
 mod page_cache;
 mod prediction;
 mod request;
+mod resident;
 mod rows;
 mod touches;
 mod visit;
@@ -157,6 +158,11 @@ impl<'a> Bench<'a> {
         let order = self.order(line, &[], Extent::Set);
         let untouched = self.guests(1).restore(&order, stop)?;
         measured.untouched = untouched.first().and_then(|report| report.kept);
+        if line.clones == 1 {
+            self.image.prepare(line.cache, stop)?;
+            let order = self.order(line, &self.request.set, Extent::LastPage);
+            measured.resident = self.guests(1).resident(&order, stop)?;
+        }
         let order = self.control_order(line);
         let failed = self.guests(1).restore(&order, stop)?;
         measured.control = clones::Wrong::of(&failed);

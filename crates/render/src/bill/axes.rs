@@ -50,6 +50,12 @@ fn add_others(table: &mut Table, rows: &[&Row]) {
     add_differing(table, rows, Column::right("ring").rank(0), |key| {
         optional(key.ring)
     });
+    add_differing(table, rows, Column::right("cache"), |key| {
+        optional(key.cache)
+    });
+    add_differing(table, rows, Column::right("clones"), |key| {
+        optional(key.clones)
+    });
 }
 
 fn add(table: &mut Table, rows: &[&Row], column: Column, value: fn(&RowKey) -> String) {

@@ -1,6 +1,6 @@
 //! The head of a bill: backend, evidence, stack and order.
 
-use pagetoll_bill::{Bill, Evidence, Unit};
+use pagetoll_bill::{Bill, Evidence, Route, Unit};
 
 use crate::document::Fact;
 use crate::setting::{GUEST_RAM, host_load, stack};
@@ -17,7 +17,8 @@ pub(super) fn facts(bill: &Bill) -> Vec<Fact> {
     ];
     let ram = bill.stack.get(GUEST_RAM);
     facts.extend(ram.map(|size| Fact::new("guest RAM", size.clone())));
-    let pages = if bill.rows.iter().any(|row| row.key.vcpus.is_some()) {
+    let of_each = bill.route != Route::Restore;
+    let pages = if of_each && bill.rows.iter().any(|row| row.key.vcpus.is_some()) {
         "pages of each vCPU"
     } else {
         bill.route.item().many

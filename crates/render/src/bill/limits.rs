@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pagetoll_bill::{Bill, Mechanism, Method, Role, Row, Toll};
+use pagetoll_bill::{Bill, Mechanism, Method, Role, Route, Row, Toll};
 
 use super::gain::Gains;
 use super::rows;
@@ -12,12 +12,16 @@ use crate::unique::unique;
 
 /// One sentence for each number of vCPUs.
 pub(super) fn section(bill: &Bill) -> Section {
+    let title = "What limits, and what the fix gives";
+    // Boundaries are told apart there, by a section of their own.
+    if bill.route == Route::Restore {
+        return Section::list(title, Vec::new());
+    }
     let rows: Vec<&Row> = bill.rows.iter().filter(|row| rows::is_own(row)).collect();
     let crowded = unique(rows.iter().filter_map(|row| crowded(row)));
     let gains = Gains::new(bill, rows);
     let settings = gains.settings().into_iter();
     let sentences = settings.filter_map(|row| sentence(&gains, row));
-    let title = "What limits, and what the fix gives";
     Section::list(title, sentences.chain(crowded).collect())
 }
 

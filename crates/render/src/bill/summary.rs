@@ -1,7 +1,7 @@
 //! Answers to a reader's first questions: whether all is well, what is gained, what costs most, what is safe and by which
 //! control that is known, and how to repeat it. Says no more than the rows do.
 
-use pagetoll_bill::{Bill, Check, Role, Row, Verdict};
+use pagetoll_bill::{Bill, Check, Role, Route, Row, Verdict};
 
 use super::gain::{self, Gains};
 use super::{kernels, limits, rows, safety};
@@ -12,7 +12,9 @@ use crate::unique::unique;
 pub(super) fn section(bill: &Bill, verdict: String) -> Section {
     let gains = Gains::new(bill, rows::mechanisms(bill));
     let mut facts = vec![Fact::new("verdict", verdict)];
-    facts.extend(gains_of_settings(bill, &gains));
+    if bill.route != Route::Restore {
+        facts.extend(gains_of_settings(bill, &gains));
+    }
     let answers = [
         ("largest change", kernels::largest_change(bill)),
         ("largest toll", largest(bill, &gains.rows)),

@@ -3,13 +3,17 @@
 use std::io::{self, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pagetoll_backend::{Stop, Stopped};
+use pagetoll_bill::row::Moment;
 
 use super::conversation::{Answer, CloneOrder, CloneReport, Extent, Go, hear, now, say};
+use super::resident;
 use crate::LiveError;
 use crate::vcpus::crew::patience;
 
@@ -63,6 +67,16 @@ impl Guests<'_> {
         order: &CloneOrder,
         stop: &Stop,
     ) -> Result<Vec<CloneReport>, LiveError> {
+        self.restore_watched(order, stop, &|_, _| {})
+    }
+
+    /// As [`restore`](Self::restore); `begun` gets the first guest's process and the time that counts from.
+    fn restore_watched(
+        &self,
+        order: &CloneOrder,
+        stop: &Stop,
+        begun: &dyn Fn(u32, u64),
+    ) -> Result<Vec<CloneReport>, LiveError> {
         let mut guests = Vec::with_capacity(self.count);
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {
@@ -78,11 +92,45 @@ impl Guests<'_> {
                 stop,
                 deadline: Instant::now() + 2 * patience(order.pages * self.count as u64),
             };
-            let reports = self.lead(order, &mut guests, &meeting);
+            let reports = self.lead(order, &mut guests, &meeting, begun);
             // Ends the processes, and with them the threads that listen.
             guests.clear();
             reports
         })
+    }
+
+    /// Pages in memory of a guest that is restored as ordered, over time. hugetlb pages are not seen.
+    ///
+    /// # Errors
+    /// As [`restore`](Self::restore).
+    pub(super) fn resident(
+        &self,
+        order: &CloneOrder,
+        stop: &Stop,
+    ) -> Result<Vec<Moment>, LiveError> {
+        let (over, moments) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+        let watch = |process: u32, began: u64| {
+            let all = resident::watch(process, began, &over);
+            *moments.lock().unwrap_or_else(PoisonError::into_inner) = all;
+        };
+        let reports = thread::scope(|scope| {
+            let (sender, receiver) = mpsc::sync_channel(1);
+            scope.spawn(move || {
+                if let Ok((process, began)) = receiver.recv() {
+                    watch(process, began);
+                }
+            });
+            let begun = |process, began| {
+                // Its receiver waits for one.
+                let _ = sender.send((process, began));
+            };
+            let reports = self.restore_watched(order, stop, &begun);
+            over.store(true, Ordering::SeqCst);
+            reports
+        })?;
+        let last = reports.first().map_or(0, |report| report.last);
+        let moments = moments.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(resident::told(&moments, last, order.pages))
     }
 
     fn lead(
@@ -90,12 +138,18 @@ impl Guests<'_> {
         order: &CloneOrder,
         guests: &mut [Guest],
         meeting: &Meeting<'_>,
+        begun: &dyn Fn(u32, u64),
     ) -> Result<Vec<CloneReport>, LiveError> {
         meeting.all(self.count, |answer| {
             matches!(answer, Answer::Ready).then_some(())
         })?;
-        let began = Go::Restore(now());
-        guests.iter_mut().try_for_each(|guest| guest.tell(began))?;
+        let began = now();
+        if let Some(first) = guests.first() {
+            begun(first.process.id(), began);
+        }
+        guests
+            .iter_mut()
+            .try_for_each(|guest| guest.tell(Go::Restore(began)))?;
         if order.extent == Extent::Set {
             meeting.all(self.count, |answer| {
                 matches!(answer, Answer::Settled).then_some(())

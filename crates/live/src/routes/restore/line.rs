@@ -4,7 +4,7 @@ use std::fmt;
 
 use pagetoll_bill::RouteMechanism;
 use pagetoll_bill::route::Restore;
-use pagetoll_bill::row::PageCache;
+use pagetoll_bill::row::{Moment, PageCache};
 
 use super::clones::Wrong;
 use super::conversation::{CloneReport, Kept};
@@ -48,6 +48,8 @@ pub(super) struct Measured {
     pub(super) untouched: Option<Kept>,
     /// Reports of the guests whose memory was looked at.
     pub(super) settled: Vec<CloneReport>,
+    /// Pages in memory over time, of a guest alone.
+    pub(super) resident: Vec<Moment>,
     /// Failures of a guest whose image lacks a page.
     pub(super) control: Wrong,
 }

@@ -103,6 +103,10 @@ impl OrderedLine<'_> {
         });
         Row {
             checks: self.checks(boundary, measured, lines),
+            resident: match boundary {
+                Operation::LastPage => measured.resident.clone(),
+                _ => Vec::new(),
+            },
             ..Row::new(self.key(boundary), pages, figures)
         }
     }

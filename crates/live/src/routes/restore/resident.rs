@@ -1,0 +1,100 @@
+//! Pages of a process that are in memory, over time, as /proc/PID/statm has them.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pagetoll_bill::row::Moment;
+
+use super::conversation::now;
+
+/// Interval between two looks.
+const PERIOD: Duration = Duration::from_millis(1);
+/// Moments that a row keeps.
+const KEPT: usize = 48;
+/// Looks at most: a minute.
+const MOST: usize = 60_000;
+
+/// Looks at a process until it is over: times since `began`, and pages that came since the first look.
+pub(super) fn watch(process: u32, began: u64, over: &AtomicBool) -> Vec<Moment> {
+    let Ok(statm) = File::open(format!("/proc/{process}/statm")) else {
+        return Vec::new();
+    };
+    let mut moments = Vec::new();
+    let mut base = None;
+    while !over.load(Ordering::SeqCst) && moments.len() < MOST {
+        let Some(pages) = resident(&statm) else { break };
+        moments.push(Moment {
+            nanoseconds: now().saturating_sub(began) as f64,
+            pages: pages.saturating_sub(*base.get_or_insert(pages)),
+        });
+        thread::sleep(PERIOD);
+    }
+    moments
+}
+
+/// The second field (proc_pid_statm(5)).
+fn resident(statm: &File) -> Option<u64> {
+    let mut text = [0; 128];
+    let length = statm.read_at(&mut text, 0).ok()?;
+    let text = str::from_utf8(&text[..length]).ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Some of the moments until the last page: those of even distances. No image has more pages than it has.
+pub(super) fn told(moments: &[Moment], last: u64, pages: u64) -> Vec<Moment> {
+    let until = moments
+        .iter()
+        .take_while(|moment| moment.nanoseconds <= last as f64)
+        .count();
+    let step = until.div_ceil(KEPT).max(1);
+    let told = moments[..until].iter().step_by(step);
+    told.map(|moment| Moment {
+        pages: moment.pages.min(pages),
+        ..*moment
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_after_the_last_page_and_between_others_are_left_out() {
+        let moment = |at: u32| Moment {
+            nanoseconds: f64::from(at),
+            pages: at.into(),
+        };
+        let all: Vec<Moment> = (0..1000).map(moment).collect();
+        let told = told(&all, 480, 300);
+        assert!(
+            told.len() <= KEPT && told.len() > KEPT / 2,
+            "{}",
+            told.len()
+        );
+        assert_eq!(told[0], moment(0));
+        assert!(
+            told.iter()
+                .all(|moment| moment.nanoseconds <= 480.0 && moment.pages <= 300)
+        );
+    }
+
+    #[test]
+    fn a_process_is_seen_to_grow() {
+        let over = AtomicBool::new(false);
+        let moments = thread::scope(|scope| {
+            let watch = scope.spawn(|| watch(std::process::id(), now(), &over));
+            thread::sleep(Duration::from_millis(20));
+            let memory = vec![1_u8; 16 << 20];
+            thread::sleep(Duration::from_millis(20));
+            assert_eq!(memory.last(), Some(&1));
+            over.store(true, Ordering::SeqCst);
+            watch.join().unwrap()
+        });
+        let most = moments.iter().map(|moment| moment.pages).max();
+        assert!(most > Some(2048), "{most:?}");
+    }
+}

@@ -1,0 +1,318 @@
+//! Restored guests: a line for each mechanism in each setting, with its three boundaries and the memory that it keeps.
+
+use pagetoll_bill::row::{PageCache, Restored};
+use pagetoll_bill::{Bill, Operation, Route, Row};
+
+use super::gain::{self, Gains};
+use crate::document::{Line, Mark, Plot, Scale, Section, Spot};
+use crate::figure;
+use crate::subject::Detail;
+use crate::table::{Column, NONE, Table};
+use crate::unique::unique;
+
+/// Lines of a plot: as many as there are colours.
+const MOST_LINES: usize = 8;
+/// Marks of an axis of times.
+const MARKS: u32 = 5;
+
+/// The boundaries, and their columns.
+const BOUNDARIES: [(Operation, &str); 3] = [
+    (Operation::FirstInstruction, "first instruction"),
+    (Operation::SetResident, "working set"),
+    (Operation::LastPage, "last page"),
+];
+
+/// Nothing of a bill of another route.
+pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
+    if bill.route != Route::Restore {
+        return Vec::new();
+    }
+    let restores = restores(bill);
+    let settings = unique(restores.iter().map(Restore::setting));
+    let leads = settings
+        .iter()
+        .flat_map(|setting| leads(bill, &restores, *setting));
+    let mut sections = vec![Section::list("Which leads", leads.collect())];
+    if detail == Detail::Page {
+        sections.extend(
+            settings
+                .iter()
+                .filter_map(|setting| plot(&restores, *setting)),
+        );
+    }
+    let title = "Times since the order to restore, in ms (median / 95th percentile of all guests), and memory of a guest";
+    sections.push(Section::table(title, table(&restores)));
+    sections
+}
+
+/// The rows of one mechanism in one setting.
+struct Restore<'a> {
+    boundaries: [Option<&'a Row>; 3],
+    any: &'a Row,
+}
+
+/// Settings in which mechanisms are compared: page cache, guests, vCPUs of each.
+type Setting = (Option<PageCache>, Option<u32>, Option<u32>);
+
+impl<'a> Restore<'a> {
+    fn new(any: &'a Row, rows: &[&'a Row]) -> Self {
+        let at = |operation| {
+            let mut key = any.key.clone();
+            key.operation = operation;
+            rows.iter().copied().find(|row| row.key == key)
+        };
+        Self {
+            boundaries: BOUNDARIES.map(|(operation, _)| at(operation)),
+            any,
+        }
+    }
+
+    fn setting(&self) -> Setting {
+        let key = &self.any.key;
+        (key.cache, key.clones, key.vcpus)
+    }
+
+    /// `uffd at batch 16`.
+    fn name(&self) -> String {
+        let key = &self.any.key;
+        match key.batch {
+            1 => key.method.to_string(),
+            batch => format!("{} at batch {batch}", key.method),
+        }
+    }
+
+    fn restored(&self, boundary: usize) -> Option<&'a Restored> {
+        self.boundaries[boundary]?.figures()?.restored.as_ref()
+    }
+}
+
+/// Rows with figures, those of the same key but for its operation together.
+fn restores(bill: &Bill) -> Vec<Restore<'_>> {
+    let with_figures = |row: &&Row| row.figures().is_some();
+    let rows: Vec<&Row> = bill.rows.iter().filter(with_figures).collect();
+    let begins = |row: &&Row| row.key.operation == Operation::FirstInstruction;
+    let first = rows.iter().copied().filter(begins);
+    first.map(|first| Restore::new(first, &rows)).collect()
+}
+
+fn table(restores: &[Restore<'_>]) -> Table {
+    let mut table = Table::default();
+    let differs = |value: fn(&Restore<'_>) -> String| unique(restores.iter().map(value)).len() > 1;
+    let key: [(&str, fn(&Restore<'_>) -> String); 4] = [
+        ("batch", |one| one.any.key.batch.to_string()),
+        ("vCPUs", |one| figure::optional(one.any.key.vcpus)),
+        ("cache", |one| figure::optional(one.any.key.cache)),
+        ("clones", |one| figure::optional(one.any.key.clones)),
+    ];
+    table.each(restores, Column::left("mechanism"), |one| {
+        one.any.key.method.to_string()
+    });
+    for (title, value) in key {
+        if differs(value) {
+            table.each(restores, Column::right(title), value);
+        }
+    }
+    for (boundary, (_, title)) in BOUNDARIES.into_iter().enumerate() {
+        table.each(restores, Column::right(title), |one| {
+            times(one.restored(boundary))
+        });
+    }
+    let predicted = Column::right("predicted set").rank(6);
+    table.each(restores, predicted, |one| {
+        let row = one.boundaries[1];
+        let cost = row.and_then(|row| row.figures()?.restored?.predicted);
+        figure::both(
+            cost,
+            row.map(|row| row.pages.get() as f64),
+            |cost, pages| figure::fixed(cost * pages / 1e6, 1),
+        )
+    });
+    table.each(restores, Column::right("longest stall").rank(5), |one| {
+        figure::optional(one.restored(2).and_then(|r| r.longest_stall).map(millis))
+    });
+    let kept = |one: &Restore<'_>| one.restored(1).and_then(|restored| restored.kept);
+    table.each(restores, Column::right("kept MiB"), |one| {
+        figure::optional(kept(one).map(|kept| mebibytes(kept.pss)))
+    });
+    table.each(restores, Column::right("its own").rank(4), |one| {
+        figure::optional(kept(one).map(|kept| mebibytes(kept.private)))
+    });
+    table.each(restores, Column::right("filled untouched").rank(3), |one| {
+        let filled = one
+            .restored(1)
+            .and_then(|restored| restored.filled_untouched);
+        figure::optional(filled.map(figure::percent))
+    });
+    table.each(
+        restores,
+        Column::right("from storage, MiB").rank(2),
+        |one| {
+            figure::optional(
+                one.restored(2)
+                    .and_then(|r| r.read_from_storage)
+                    .map(mebibytes),
+            )
+        },
+    );
+    table.each(restores, Column::right("CPU, ms").rank(1), |one| {
+        figure::optional(
+            one.restored(2)
+                .and_then(|restored| restored.cpu_time)
+                .map(millis),
+        )
+    });
+    table.footnote(
+        "kept: PSS once the working set is there and nothing works in the background; its own: cannot be read again from the \
+         image; filled untouched: share of the image in memory of a guest that touched nothing",
+    );
+    table
+}
+
+fn times(restored: Option<&Restored>) -> String {
+    restored.map_or_else(
+        || NONE.to_owned(),
+        |restored| format!("{} / {}", millis(restored.median), millis(restored.p95)),
+    )
+}
+
+fn millis(nanos: f64) -> String {
+    let millis = nanos / 1e6;
+    figure::fixed(millis, if millis < 10.0 { 2 } else { 1 })
+}
+
+fn mebibytes(bytes: f64) -> String {
+    figure::fixed(bytes / f64::from(1 << 20), 1)
+}
+
+/// Leaders of a setting: one sentence.
+fn leads(bill: &Bill, restores: &[Restore<'_>], setting: Setting) -> Option<String> {
+    let here: Vec<&Restore<'_>> = restores
+        .iter()
+        .filter(|one| one.setting() == setting)
+        .collect();
+    let first = BOUNDARIES.into_iter().enumerate();
+    let mut parts: Vec<String> = first
+        .filter_map(|(boundary, (_, name))| {
+            Some(format!("{name}: {}", leader(bill, &here, boundary)?))
+        })
+        .collect();
+    let kept = here.iter().filter_map(|one| {
+        let kept = one.restored(1)?.kept?;
+        Some((kept.pss, one.name()))
+    });
+    let least = kept.min_by(|a, b| a.0.total_cmp(&b.0));
+    parts.extend(least.map(|(pss, name)| format!("least kept: {name}, {} MiB", mebibytes(pss))));
+    (!parts.is_empty()).then(|| format!("{}: {}", described(setting), parts.join("; ")))
+}
+
+/// `warm, 16 guests of 1 vCPU`.
+fn described((cache, clones, vcpus): Setting) -> String {
+    let number = |count: u32, noun: &str| match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    };
+    let guests = number(clones.unwrap_or(1), "guest");
+    let vcpus = number(vcpus.unwrap_or(1), "vCPU");
+    let cache = cache.map(|cache| format!("{cache}, ")).unwrap_or_default();
+    format!("{cache}{guests} of {vcpus}")
+}
+
+/// The mechanism that is there first, and how far it is ahead of the next one of another name.
+fn leader(bill: &Bill, here: &[&Restore<'_>], boundary: usize) -> Option<String> {
+    let timed = here.iter().filter_map(|one| {
+        let row = one.boundaries[boundary]?;
+        Some((row.cost()?, row, one))
+    });
+    let mut timed: Vec<_> = timed.collect();
+    timed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (cost, row, leader) = timed.first()?;
+    let time = millis(cost * row.pages.get() as f64);
+    let next = timed
+        .iter()
+        .find(|(_, _, other)| other.any.key.method != leader.any.key.method);
+    let Some((_, next, other)) = next else {
+        return Some(format!("{}, {time} ms", leader.name()));
+    };
+    let gains = Gains::new(bill, vec![row, next]);
+    let ahead = gain::text(gains.between(row, next));
+    Some(format!(
+        "{}, {time} ms, before {} by {ahead}",
+        leader.name(),
+        other.name()
+    ))
+}
+
+/// Pages in memory over time, a line for each mechanism, with its boundaries; at the largest batch.
+fn plot(restores: &[Restore<'_>], setting: Setting) -> Option<Section> {
+    let here: Vec<&Restore<'_>> = restores
+        .iter()
+        .filter(|one| one.setting() == setting)
+        .collect();
+    let largest = |one: &&&Restore<'_>| {
+        let same = here
+            .iter()
+            .filter(|other| other.any.key.method == one.any.key.method);
+        same.map(|other| other.any.key.batch).max() == Some(one.any.key.batch)
+    };
+    let lines: Vec<Line> = here
+        .iter()
+        .filter(largest)
+        .filter_map(|one| line(one))
+        .take(MOST_LINES)
+        .collect();
+    let ends = lines
+        .iter()
+        .flat_map(|line| line.spots.iter().map(|spot| spot.at));
+    let last = ends.fold(0.0, f64::max);
+    (lines.len() > 1 && last > 0.0).then(|| {
+        let mark = |number: u32| {
+            let at = last * f64::from(number) / f64::from(MARKS);
+            Mark {
+                at,
+                name: figure::short(at),
+            }
+        };
+        let title = format!(
+            "Pages in memory, {}; rings: first instruction, working set, last page",
+            described(setting)
+        );
+        Section::plot(
+            title,
+            Plot {
+                unit: "pages".into(),
+                axis: "ms since the order to restore".into(),
+                marks: (0..=MARKS).map(mark).collect(),
+                scale: Scale::Linear,
+                lines,
+            },
+        )
+    })
+}
+
+fn line(one: &Restore<'_>) -> Option<Line> {
+    let resident = &one.boundaries[2]?.resident;
+    let spot = |at: f64, value: f64, steps| Spot {
+        at: at / 1e6,
+        value,
+        band: None,
+        published: None,
+        steps,
+    };
+    let mut spots: Vec<Spot> = resident
+        .iter()
+        .map(|moment| spot(moment.nanoseconds, moment.pages as f64, false))
+        .collect();
+    let at = |time: f64| {
+        let before = resident
+            .iter()
+            .take_while(|moment| moment.nanoseconds <= time);
+        before.last().map_or(0.0, |moment| moment.pages as f64)
+    };
+    let times = (0..3).filter_map(|boundary| one.restored(boundary));
+    spots.extend(times.map(|restored| spot(restored.median, at(restored.median), true)));
+    spots.sort_by(|a, b| a.at.total_cmp(&b.at));
+    (!resident.is_empty()).then(|| Line {
+        label: one.name(),
+        spots,
+    })
+}
