@@ -9,6 +9,7 @@ use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
 
 use pagetoll_pv::routes;
 
+use crate::LiveError;
 use crate::host;
 use crate::routes::{demand, pin, pv, restore, vfio};
 
@@ -25,10 +26,8 @@ impl Backend for Live {
 
     fn support_here(&self, route: Route) -> Support {
         match route {
-            Route::Demand | Route::Restore => host::check().map_or_else(
-                |lacking| Support::No(lacking.to_string()),
-                |()| Support::Yes,
-            ),
+            Route::Demand => support(host::check()),
+            Route::Restore => support(host::check_kvm()),
             Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush => {
                 let here = pv::Surroundings::of_this_host();
                 here.billable()
@@ -56,6 +55,13 @@ impl Backend for Live {
             (Route::Count, ..) => return Err(Error::bad_input(format!("--on live: {LAB_ALONE}"))),
         })
     }
+}
+
+fn support(checked: Result<(), LiveError>) -> Support {
+    checked.map_or_else(
+        |lacking| Support::No(lacking.to_string()),
+        |()| Support::Yes,
+    )
 }
 
 impl Prepared for demand::Request {

@@ -92,13 +92,49 @@ pub(crate) fn examine() -> Vec<Capability> {
 /// # Errors
 /// What is missing, and what to do about it.
 pub fn check() -> Result<(), LiveError> {
-    let missing = |found: &Capability| found.level == Level::Missing;
-    match examine().into_iter().find(missing) {
-        None => Ok(()),
-        Some(found) => Err(LiveError::environment(
+    examine().into_iter().try_for_each(require)
+}
+
+/// Checks that a guest can be run here.
+///
+/// # Errors
+/// There is no KVM, or pages are not of 4 KiB.
+pub fn check_kvm() -> Result<(), LiveError> {
+    let found = [kvm()].into_iter();
+    let mut found = found.chain(page_size(rustix::param::page_size()));
+    found.try_for_each(require)
+}
+
+/// Checks that faults of guests can be resolved by user space.
+///
+/// # Errors
+/// There is no userfaultfd for them, or it is not allowed.
+pub(crate) fn require_userfaultfd() -> Result<(), LiveError> {
+    require(userfaultfd())
+}
+
+/// Checks that `UFFDIO_CONTINUE` maps pages of shared memory.
+///
+/// # Errors
+/// As [`require_userfaultfd`]; the kernel reports no minor faults of shared memory.
+pub(crate) fn require_minor_faults() -> Result<(), LiveError> {
+    require_userfaultfd()?;
+    match Features::detect() {
+        Ok(features) if features.minor_shmem() => Ok(()),
+        _ => Err(LiveError::environment(
+            "userfaultfd: without MINOR_SHMEM",
+            "use Linux 5.14 or later",
+        )),
+    }
+}
+
+fn require(found: Capability) -> Result<(), LiveError> {
+    match found.level {
+        Level::Missing => Err(LiveError::environment(
             format!("{}: {}", found.name, found.detail),
             found.remedy,
         )),
+        _ => Ok(()),
     }
 }
 

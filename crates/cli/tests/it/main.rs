@@ -14,6 +14,7 @@ mod options;
 mod pin_model;
 mod recorded;
 mod report;
+mod restore;
 mod schema;
 mod search;
 mod simulator;

@@ -23,7 +23,6 @@ mod touches;
 mod visit;
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use pagetoll_backend::{Billed, Context, Stacks, Stop, Timing};
@@ -56,7 +55,7 @@ const MISSING_PAGE: u64 = 333;
 /// rows need and the host lacks makes these rows unavailable.
 pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
     let began = Instant::now();
-    host::check()?;
+    host::check_kvm()?;
     let most = request.clones.iter().max().copied().unwrap_or(1);
     host::require_memory(request.bytes() * (u64::from(most) + 1))?;
     let mut bench = Bench::new(request, context.stop)?;
@@ -74,7 +73,6 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
 /// Images, and the order that runs from them.
 struct Bench<'a> {
     request: &'a Request,
-    program: PathBuf,
     image: Image,
     /// An image that lacks a page.
     control: Image,
@@ -84,8 +82,6 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn new(request: &'a Request, stop: &Stop) -> Result<Self, LiveError> {
-        let program =
-            std::env::current_exe().map_err(LiveError::system("look for this program"))?;
         let folder = match &request.image {
             ImageOrder::New(folder) => folder.clone(),
             ImageOrder::File(_) => std::env::temp_dir(),
@@ -93,7 +89,6 @@ impl<'a> Bench<'a> {
         let control = Image::made(&folder, Content::WORDS, CONTROL_PAGES, stop)?;
         Ok(Self {
             request,
-            program,
             image: Image::new(&request.image, request.order.pages.get(), stop)?,
             control: control.without_page(MISSING_PAGE)?,
             recorded: Vec::new(),
@@ -141,7 +136,7 @@ impl<'a> Bench<'a> {
         let order = self.order(line, &self.request.set, Extent::LastPage);
         measured
             .runs
-            .push(self.guests(line.clones).restore(&order, stop)?);
+            .push(Self::guests(line.clones).restore(&order, stop)?);
         Ok(())
     }
 
@@ -152,19 +147,19 @@ impl<'a> Bench<'a> {
         }
         self.image.prepare(line.cache, stop)?;
         let order = self.order(line, &self.request.set, Extent::Set);
-        let settled = self.guests(line.clones).restore(&order, stop)?;
+        let settled = Self::guests(line.clones).restore(&order, stop)?;
         measured.kept = settled.iter().filter_map(|report| report.kept).collect();
         measured.settled = settled;
         let order = self.order(line, &[], Extent::Set);
-        let untouched = self.guests(1).restore(&order, stop)?;
+        let untouched = Self::guests(1).restore(&order, stop)?;
         measured.untouched = untouched.first().and_then(|report| report.kept);
         if line.clones == 1 {
             self.image.prepare(line.cache, stop)?;
             let order = self.order(line, &self.request.set, Extent::LastPage);
-            measured.resident = self.guests(1).resident(&order, stop)?;
+            measured.resident = Self::guests(1).resident(&order, stop)?;
         }
         let order = self.control_order(line);
-        let failed = self.guests(1).restore(&order, stop)?;
+        let failed = Self::guests(1).restore(&order, stop)?;
         measured.control = clones::Wrong::of(&failed);
         Ok(())
     }
@@ -181,9 +176,8 @@ impl<'a> Bench<'a> {
         require_hugepages(kind, bytes * u64::from(line.clones))
     }
 
-    fn guests(&self, count: u32) -> Guests<'_> {
+    const fn guests(count: u32) -> Guests {
         Guests {
-            program: &self.program,
             count: count as usize,
         }
     }
@@ -237,7 +231,11 @@ impl<'a> Bench<'a> {
         {
             let choice = self.request.choice();
             let set = choice.recorded(&self.request.set, self.request.overlap);
-            self.recorded = self.recording(&set, stop)?;
+            self.recorded = match self.recording(&set, stop) {
+                // Replays lack it, too, and say so.
+                Err(LiveError::Environment { .. }) => Vec::new(),
+                recorded => recorded?,
+            };
         }
         Ok(())
     }
@@ -252,7 +250,7 @@ impl<'a> Bench<'a> {
             clones: 1,
         };
         let order = self.order(line, set, Extent::Set);
-        let reports = self.guests(1).restore(&order, stop)?;
+        let reports = Self::guests(1).restore(&order, stop)?;
         let mut present = reports.into_iter().map(|report| report.present);
         Ok(present.next().unwrap_or_default())
     }

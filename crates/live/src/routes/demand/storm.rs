@@ -11,7 +11,6 @@ use std::thread;
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{Access, Placement, Ring, Sequence};
 use pagetoll_test_support::skip;
 use pagetoll_vmm::{Backing, Kicker, Machine, MemoryKind, Slots, guest};

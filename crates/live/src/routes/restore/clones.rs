@@ -1,7 +1,7 @@
 //! Guests that are restored at once, each in a process of its own, which ends with this one.
 
 use std::io::{self, BufReader};
-use std::path::Path;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -17,6 +17,8 @@ use super::resident;
 use crate::LiveError;
 use crate::vcpus::crew::patience;
 
+/// This program, even where its file has been replaced.
+const PROGRAM: &str = "/proc/self/exe";
 /// The hidden command of the process of a guest.
 const COMMAND: &str = "restore-clone";
 /// Interval between checks for a stop and the deadline.
@@ -48,16 +50,14 @@ impl Wrong {
 
 /// Guests that are restored at once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Guests<'a> {
-    /// This program, whose hidden command restores a guest.
-    pub(super) program: &'a Path,
+pub(super) struct Guests {
     pub(super) count: usize,
 }
 
 /// A guest's number and what it said; `None` where its process has ended.
 type Said = (usize, Option<Answer>);
 
-impl Guests<'_> {
+impl Guests {
     /// Restores them as ordered, from the same moment on; returns a report of each.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Guests<'_> {
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {
             for number in 0..self.count {
-                let (guest, output) = Guest::start(self.program, order)?;
+                let (guest, output) = Guest::start(order)?;
                 guests.push(guest);
                 let sender = sender.clone();
                 scope.spawn(move || listen(number, output, &sender));
@@ -244,10 +244,13 @@ struct Guest {
 }
 
 impl Guest {
-    fn start(program: &Path, order: &CloneOrder) -> Result<(Self, ChildStdout), LiveError> {
+    fn start(order: &CloneOrder) -> Result<(Self, ChildStdout), LiveError> {
         let failed = || LiveError::system("start of the process of a guest");
-        let mut command = Command::new(program);
-        command.arg(COMMAND).arg(std::process::id().to_string());
+        let mut command = Command::new(PROGRAM);
+        command
+            .arg0("pagetoll")
+            .arg(COMMAND)
+            .arg(std::process::id().to_string());
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

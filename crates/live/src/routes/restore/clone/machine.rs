@@ -75,14 +75,25 @@ impl Booted {
 /// Refuses a mechanism that this host lacks.
 fn require(mechanism: Restore) -> Result<(), LiveError> {
     match mechanism {
-        Restore::Exit => host::require_findable_pages(),
+        Restore::Uffd | Restore::UffdPrefault | Restore::Replay | Restore::Hugetlb2m => {
+            host::require_userfaultfd()
+        }
+        Restore::Continue => host::require_minor_faults(),
+        Restore::Exit => {
+            host::require_userfaultfd()?;
+            host::require_findable_pages()
+        }
         Restore::KvmPreFault if open_kvm()?.check_extension_raw(PRE_FAULT) <= 0 => {
             Err(LiveError::environment(
                 "KVM_CAP_PRE_FAULT_MEMORY: absent",
                 "boot Linux 6.11 or later with two-dimensional paging",
             ))
         }
-        _ => Ok(()),
+        Restore::Read
+        | Restore::Map
+        | Restore::MapWillneed
+        | Restore::MapPopulate
+        | Restore::KvmPreFault => Ok(()),
     }
 }
 
