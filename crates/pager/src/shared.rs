@@ -244,10 +244,12 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
+    use std::time::Duration;
 
     use pagetoll_test_support::skip;
     use vm_memory::Bytes;
 
+    use super::super::ranges::give_back;
     use super::super::testing::{
         OPTIONS, anonymous, content, mapped, memfd, no_minor_faults, pages, source, word,
     };
@@ -285,6 +287,38 @@ mod tests {
             let expected = if is_kept { 99 } else { content(page) };
             assert_eq!(word(&pager.paged.memory, page), expected);
         }
+    }
+
+    #[test]
+    fn a_page_that_the_kernel_unmapped_is_mapped_again_with_the_guests_content() {
+        if let Some(reason) = no_minor_faults() {
+            skip!("{reason}");
+        }
+        let file = memfd(4);
+        let options = Options {
+            delivery: Delivery::Message,
+            ..OPTIONS
+        };
+        let pager = shared(&file, source(4), options);
+        let memory = &pager.paged.memory;
+        pager.populate(&[pages(0, 4)]).unwrap();
+        memory.write_obj(55_u64, GuestAddress(4096)).unwrap();
+        // As for swapping it out: of shared memory, this takes the mapping and not the page.
+        give_back(memory, pages(0, 4));
+        let stop = ReaderStop::new().unwrap();
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| pager.serve(0, &stop, Multiplexer::Poll).unwrap());
+            assert_eq!(
+                [0, 1, 2].map(|page| word(memory, page)),
+                [1, 55, content(2)]
+            );
+            stop.request();
+            let counts = reader.join().unwrap();
+            assert_eq!(
+                (counts.faults, counts.pages, counts.reading),
+                (3, 0, Duration::ZERO)
+            );
+        });
     }
 
     #[test]
