@@ -10,7 +10,7 @@ use vm_memory::{Address, GuestAddress};
 
 use super::error::PagerError;
 use super::handler::{Counts, FaultHandler};
-use super::ranges::PagedRange;
+use super::ranges::{PagedRange, allocate};
 use super::shared::{Claim, SharedUnits};
 use super::source::PageSource;
 use super::userfaultfd::{InstallOutcome, Mode, Wake};
@@ -134,6 +134,7 @@ impl<S: PageSource> FaultHandler<'_, S> {
             let part = range.guest_range(&absent);
             let target = shared.slice(part.start, range.bytes(absent.len()))?;
             let offset = range.source_offset(&absent);
+            allocate(&target)?;
             if let Some(content) = self.pager.source.borrow(offset, target.len()) {
                 target.copy_from(content);
             } else {

@@ -10,12 +10,61 @@
 //! they are: [`ExitResolver`] finds the missing page, and can be used without the rest. On arm64 it finds only what KVM reports
 //! (`KVM_CAP_MEMORY_FAULT_INFO`): without that, `run` ends with [`PagerError::Unexplained`].
 //!
+//! # Restoring a snapshot
+//!
+//! The source is the snapshot's memory: [`FileSource`] for a flat file, as Firecracker's, with its regions one after
+//! another. Faults alone are enough. What a guest will need can come before it asks:
+//!
+//! | | populates | runs |
+//! |---|---|---|
+//! | [`Pager::populate`] | a set that [`Pager::present`] recorded in an earlier run, in large calls | before the guest, or beside it |
+//! | [`Pager::prefault`] | all that is missing, some pages at a time | beside the guest |
+//!
+//! [`Pager::new_shared`] restores into shared memory without a copy: the content is read into the page cache by way of
+//! a second mapping, and `UFFDIO_CONTINUE` maps it.
+//!
+//! Several guests are restored from one image by a pager each, with memory of its own, over a source that they share:
+//! `&S` is a [`PageSource`] where `S` is one. The image is only read.
+//!
+//! ```
+//! # fn main() -> Result<(), pagetoll_pager::PagerError> {
+//! use pagetoll_pager::{GuestRange, MemorySource, Options, Pager, ReaderStop};
+//! use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+//!
+//! # if pagetoll_pager::Features::detect().is_err() { return Ok(()); }
+//! let image = MemorySource(vec![7_u8; 0x10000]); // or FileSource(file)
+//! let all = [GuestRange { start: GuestAddress(0), bytes: 0x10000 }];
+//! let memory = || GuestMemoryMmap::<()>::from_ranges(&[(GuestAddress(0), 0x10000)]).unwrap();
+//!
+//! // The first guest runs; what it touched is recorded.
+//! let first = Pager::new(memory(), &all, &image, Options::default())?;
+//! first.populate(&[GuestRange { start: GuestAddress(0x3000), bytes: 0x2000 }])?; // stands in for the guest
+//! let recorded = first.present();
+//!
+//! // The second has it before it starts, and the rest from a thread beside it.
+//! let (restored, stop) = (memory(), ReaderStop::new()?);
+//! let second = Pager::new(restored.clone(), &all, &image, Options::default())?;
+//! assert_eq!(second.populate(&recorded)?.pages, 2);
+//! std::thread::scope(|scope| {
+//!     let prefault = scope.spawn(|| second.prefault(64, &stop));
+//!     // The guest runs here. Where it ends first, `stop.request()` ends the prefault.
+//!     prefault.join().unwrap()
+//! })?;
+//! assert_eq!(second.present(), all);
+//! assert_eq!(restored.read_obj::<u8>(GuestAddress(0xffff)).unwrap(), 7);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Caveats
 //!
 //! - With `Delivery::Error`, threads of the VMM that touch a missing page themselves, such as device emulation, get
 //!   SIGBUS, and the kernel's accesses on behalf of others (vhost, read(2) into guest memory) fail with `EFAULT`. They call
 //!   [`FaultHandler::populate`] first, or use a second mapping of the same shared memory, with a pager of its own that
-//!   delivers messages.
+//!   delivers messages; not with [`Pager::new_shared`], whose file has one pager.
+//! - The kernel may unmap pages of shared memory again, to swap them out. With minor faults reported, as
+//!   `Pager::new_shared` and [`Mode::Minor`] do, the next access is a fault: a reader maps the page again; with
+//!   `Delivery::Error` that needs KVM's report (`KVM_CAP_MEMORY_FAULT_INFO`), or memory that is locked.
 //! - Memory that is given back (ballooning, `MADV_DONTNEED`) is announced by [`Pager::forget`].
 //! - On a host whose KVM has no hardware virtualisation (shadow paging), KVM itself walks the guest's tables and
 //!   emulates some of its instructions, and takes a missing page of a table for one that the guest has not mapped.
@@ -29,14 +78,14 @@
 //! Types of [`kvm_bindings`], [`kvm_ioctls`] and [`vm_memory`] are part of the interface, so a VMM has to depend on the
 //! versions that this crate does; they are exported here.
 //!
-//! Linux 4.14 or later for `Delivery::Error` (`UFFD_FEATURE_SIGBUS`), with `KVM_CAP_SYNC_REGS` (4.17) on x86-64. Faults
-//! of the kernel's own, as KVM's are, need root, `CAP_SYS_PTRACE`, `vm.unprivileged_userfaultfd=1` or access to
+//! Linux 4.14 or later for `Delivery::Error` (`UFFD_FEATURE_SIGBUS`), with `KVM_CAP_SYNC_REGS` (4.17) on x86-64;
+//! `Pager::new_shared` needs 5.14 (`UFFD_FEATURE_MINOR_SHMEM`). Faults of the kernel's own, as KVM's are, need root, `CAP_SYS_PTRACE`, `vm.unprivileged_userfaultfd=1` or access to
 //! /dev/userfaultfd.
 //!
 //! # Example
 //!
 //! A guest whose code is at `0x1000` adds two bytes of a page that it does not have yet. `examples/restore.rs` restores
-//! memory from a file for threads of the VMM.
+//! memory from a file for threads of the VMM, `examples/snapshot.rs` guests from a Firecracker snapshot.
 //!
 //! ```ignore-aarch64
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -250,9 +299,10 @@ impl<S: PageSource> Pager<S> {
     /// whose file position changes here. Pages that it holds by now are taken as they are, and not read from the
     /// source. [`Options::mode`] has no effect: missing pages and minor faults are both reported.
     ///
-    /// A fault on a page that another handler is about to populate is left to that: a reader goes on, a vCPU's thread
-    /// and all that is to return with the page present waits. If the other fails, the page is claimed again. With
-    /// [`Delivery::Message`] those that wait for a page are always woken, whatever [`Wake`] says.
+    /// A page has one handler that writes it. A reader leaves it to that one, which wakes the page's waiters; a vCPU's
+    /// thread waits until the page is present, as [`FaultHandler::populate`], [`Pager::populate`] and
+    /// [`Pager::prefault`] do. If that handler fails, another writes the page again from its first byte. With
+    /// [`Delivery::Message`] waiters are woken whatever [`Wake`] says.
     ///
     /// # Errors
     /// Those of [`new`](Self::new); a range is not the same part of the same shared file in both mappings, or has huge
@@ -320,7 +370,7 @@ impl<S: PageSource> Pager<S> {
         })
     }
 
-    /// Wake-up of those that may wait for pages which no fault of theirs is known for.
+    /// Wake-up for pages that are populated ahead of a fault: a thread may sleep on them already.
     const fn wake(&self) -> Wake {
         match self.options.delivery {
             Delivery::Message => Wake::Waiters,
@@ -371,7 +421,7 @@ impl<S: PageSource> Pager<S> {
     }
 
     /// The pages of a range have been given back; whole ones only, which must not be populated again
-    /// meanwhile.
+    /// meanwhile. Their content comes from the source again, in shared memory too, where the page cache may have it.
     ///
     /// # Errors
     /// The range is not paged.

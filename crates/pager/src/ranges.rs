@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
+use rustix::mm::{Advice, madvise};
 use vm_memory::{
     Address, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
     VolatileSlice,
@@ -204,6 +205,21 @@ pub(super) fn read_file(file: &File, offset: u64, target: &VolatileSlice<'_>) ->
     usize::try_from(length).map_err(|_| io::Error::last_os_error())
 }
 
+/// Allocates the pages of a mapping all at once, which costs less than a fault for each. Where there is no room, this is
+/// an error, and not SIGBUS when they are written.
+pub(super) fn allocate(target: &VolatileSlice<'_>) -> Result<(), PagerError> {
+    let guard = target.ptr_guard_mut();
+    // SAFETY: the guard's bytes are mapped as long as it lives, and keep their content.
+    unsafe {
+        madvise(
+            guard.as_ptr().cast(),
+            guard.len(),
+            Advice::LinuxPopulateWrite,
+        )
+    }
+    .map_err(PagerError::system("madvise(MADV_POPULATE_WRITE)"))
+}
+
 impl GuestPages for PagedMemory {
     fn state(&self, address: GuestAddress) -> PageState {
         match self.find(address) {
@@ -223,7 +239,6 @@ impl GuestPages for PagedMemory {
 /// Gives anonymous memory back.
 #[cfg(test)]
 pub(super) fn give_back(memory: &GuestMemoryMmap, range: GuestRange) {
-    use rustix::mm::{Advice, madvise};
     let host = memory.get_host_address(range.start).unwrap();
     let length = usize::try_from(range.bytes).unwrap();
     // SAFETY: the range is a mapping of `memory`, whose bytes no reference borrows.

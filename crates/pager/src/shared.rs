@@ -314,10 +314,8 @@ mod tests {
             );
             stop.request();
             let counts = reader.join().unwrap();
-            assert_eq!(
-                (counts.faults, counts.pages, counts.reading),
-                (3, 0, Duration::ZERO)
-            );
+            assert!(counts.faults >= 3 && counts.pages == 0);
+            assert_eq!(counts.reading, Duration::ZERO);
         });
     }
 

@@ -1,6 +1,8 @@
 //! Threads that use memory while readers, a prefault and a replay populate it: each word is right at the end, and no
 //! write is lost.
 
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
 use std::fs::File;
 use std::io::{self, Write};
 use std::process;
