@@ -227,7 +227,7 @@ options! {
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     #[cfg_attr(feature = "clap", command(next_help_heading = "Demand paging"))]
     pub struct DemandSpec {
-        /// Run these numbers of vCPUs, with --pages pages each [default: 1,2,4; sim: 1,2,4 .. 256]
+        /// Run these numbers of vCPUs, with --pages pages each [default: 1,2,4; sim: 1,2,4 .. 256; restore: 1]
         #[arg(value_name = "N,..", value_delimiter = ',', value_parser = number::<u32>)]
         pub vcpus: Option<Vec<u32>> = "vcpus" on (Live | Sim, Demand) | (Live, Restore),
         /// Read faults from userfaultfds with N threads [default: 1; sim: as many as vCPUs]
@@ -245,7 +245,7 @@ options! {
         /// Back the guest with memory of this kind [default: anonymous]
         #[arg(value_name = "KIND")]
         pub memory: Option<MemoryKind> = "memory" on (Live, Demand),
-        /// Read or write each page in the guest [default: write]
+        /// Read or write each page in the guest [default: write; restore: mixed]
         #[arg(value_name = "HOW")]
         pub access: Option<Access> = "access" on (Live, Demand | Restore),
         /// Touch the guest's pages in this order [default: sequential]
@@ -457,7 +457,7 @@ options! {
         /// Bill only rows with these words in their names, as 'munmap-zero, native'; repeatable
         #[arg(value_name = "ROW")]
         pub rows: Vec<String> = "row" on (Lab, route) if route.is_xen_pv(),
-        /// Bill N pages or operations per row (demand: N per vCPU)
+        /// Bill N pages or operations per row (demand: N per vCPU; restore: N of the image)
         #[arg(value_name = "N", allow_negative_numbers = true, value_parser = |text: &str| number(text).map(Pages))]
         pub pages: Option<Pages> = "pages" on (_, route) if route != Count,
         /// Hand over B pages at once, by mechanisms that take several
