@@ -70,7 +70,7 @@ impl Guests {
         self.restore_watched(order, stop, &|_, _| {})
     }
 
-    /// As [`restore`](Self::restore); `begun` gets the first guest's process and the time that counts from.
+    /// Restores them as [`restore`](Self::restore) does; `begun` gets the first guest's process and the time that counts from.
     fn restore_watched(
         &self,
         order: &CloneOrder,

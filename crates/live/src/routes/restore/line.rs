@@ -37,7 +37,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// All that is measured of a line.
+/// Measurements of a line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     /// Reports of the guests of each run.
