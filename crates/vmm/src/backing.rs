@@ -175,7 +175,10 @@ impl Backing {
         if bytes > self.layout.data_bytes().next_multiple_of(HUGE) {
             return Err(too_large(self.layout));
         }
-        let start = self.data_address()? as usize as *mut core::ffi::c_void;
+        let start = self
+            .memory
+            .get_host_address(GuestAddress(self.layout.data))?
+            .cast();
         let length = usize::try_from(bytes).map_err(|error| Error::Memory(error.to_string()))?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = match memory {

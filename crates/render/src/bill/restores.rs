@@ -1,7 +1,7 @@
 //! Restored guests: a line for each mechanism in each setting, with its three boundaries and the memory that it keeps.
 
 use pagetoll_bill::row::{PageCache, Restored};
-use pagetoll_bill::{Bill, Operation, Route, Row};
+use pagetoll_bill::{Bill, Operation, Route, Row, RowKey};
 
 use super::gain::{self, Gains};
 use crate::document::{Line, Mark, Plot, Scale, Section, Spot};
@@ -81,6 +81,13 @@ impl<'a> Restore<'a> {
         }
     }
 
+    /// Predicted time of the working set, in nanoseconds.
+    fn predicted(&self) -> Option<f64> {
+        let row = self.boundaries[1]?;
+        let cost = row.figures()?.restored?.predicted?;
+        Some(cost * row.pages.get() as f64)
+    }
+
     fn restored(&self, boundary: usize) -> Option<&'a Restored> {
         self.boundaries[boundary]?.figures()?.restored.as_ref()
     }
@@ -97,75 +104,76 @@ fn restores(bill: &Bill) -> Vec<Restore<'_>> {
 
 fn table(restores: &[Restore<'_>]) -> Table {
     let mut table = Table::default();
-    let differs = |value: fn(&Restore<'_>) -> String| unique(restores.iter().map(value)).len() > 1;
-    let key: [(&str, fn(&Restore<'_>) -> String); 4] = [
-        ("batch", |one| one.any.key.batch.to_string()),
-        ("vCPUs", |one| figure::optional(one.any.key.vcpus)),
-        ("cache", |one| figure::optional(one.any.key.cache)),
-        ("clones", |one| figure::optional(one.any.key.clones)),
-    ];
     table.each(restores, Column::left("mechanism"), |one| {
         one.any.key.method.to_string()
     });
-    for (title, value) in key {
-        if differs(value) {
-            table.each(restores, Column::right(title), value);
-        }
-    }
+    add_differing(&mut table, restores, "batch", |key| key.batch.to_string());
+    add_differing(&mut table, restores, "vCPUs", |key| {
+        figure::optional(key.vcpus)
+    });
+    add_differing(&mut table, restores, "cache", |key| {
+        figure::optional(key.cache)
+    });
+    add_differing(&mut table, restores, "clones", |key| {
+        figure::optional(key.clones)
+    });
     for (boundary, (_, title)) in BOUNDARIES.into_iter().enumerate() {
         table.each(restores, Column::right(title), |one| {
             times(one.restored(boundary))
         });
     }
-    let predicted = Column::right("predicted set").rank(6);
-    table.each(restores, predicted, |one| {
-        let row = one.boundaries[1];
-        let cost = row.and_then(|row| row.figures()?.restored?.predicted);
-        figure::both(
-            cost,
-            row.map(|row| row.pages.get() as f64),
-            |cost, pages| figure::fixed(cost * pages / 1e6, 1),
-        )
+    table.each(restores, Column::right("predicted set").rank(6), |one| {
+        figure::optional(one.predicted().map(millis))
     });
-    table.each(restores, Column::right("longest stall").rank(5), |one| {
-        figure::optional(one.restored(2).and_then(|r| r.longest_stall).map(millis))
-    });
+    add_memory(&mut table, restores);
+    table
+}
+
+/// Adds an axis of keys where rows differ in it.
+fn add_differing(
+    table: &mut Table,
+    restores: &[Restore<'_>],
+    title: &str,
+    value: impl Fn(&RowKey) -> String,
+) {
+    let of = |one: &Restore<'_>| value(&one.any.key);
+    if unique(restores.iter().map(of)).len() > 1 {
+        table.each(restores, Column::right(title), of);
+    }
+}
+
+/// Adds what a guest waited for at most, kept and used.
+fn add_memory(table: &mut Table, restores: &[Restore<'_>]) {
+    let at_last =
+        |one: &Restore<'_>, value: fn(&Restored) -> Option<f64>| one.restored(2).and_then(value);
     let kept = |one: &Restore<'_>| one.restored(1).and_then(|restored| restored.kept);
+    table.each(restores, Column::right("longest stall").rank(5), |one| {
+        figure::optional(at_last(one, |restored| restored.longest_stall).map(millis))
+    });
     table.each(restores, Column::right("kept MiB"), |one| {
         figure::optional(kept(one).map(|kept| mebibytes(kept.pss)))
     });
     table.each(restores, Column::right("its own").rank(4), |one| {
         figure::optional(kept(one).map(|kept| mebibytes(kept.private)))
     });
-    table.each(restores, Column::right("filled untouched").rank(3), |one| {
+    let untouched = Column::right("filled untouched").rank(3);
+    table.each(restores, untouched, |one| {
         let filled = one
             .restored(1)
             .and_then(|restored| restored.filled_untouched);
         figure::optional(filled.map(figure::percent))
     });
-    table.each(
-        restores,
-        Column::right("from storage, MiB").rank(2),
-        |one| {
-            figure::optional(
-                one.restored(2)
-                    .and_then(|r| r.read_from_storage)
-                    .map(mebibytes),
-            )
-        },
-    );
+    let storage = Column::right("from storage, MiB").rank(2);
+    table.each(restores, storage, |one| {
+        figure::optional(at_last(one, |restored| restored.read_from_storage).map(mebibytes))
+    });
     table.each(restores, Column::right("CPU, ms").rank(1), |one| {
-        figure::optional(
-            one.restored(2)
-                .and_then(|restored| restored.cpu_time)
-                .map(millis),
-        )
+        figure::optional(at_last(one, |restored| restored.cpu_time).map(millis))
     });
     table.footnote(
         "kept: PSS once the working set is there and nothing works in the background; its own: cannot be read again from the \
          image; filled untouched: share of the image in memory of a guest that touched nothing",
     );
-    table
 }
 
 fn times(restored: Option<&Restored>) -> String {

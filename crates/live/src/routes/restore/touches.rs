@@ -67,8 +67,12 @@ impl Choice {
                 return set;
             }
             let share = (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-            let rank = (all + 1.0).powf(share) - 1.0;
-            let rank = (rank as usize).min(places.len() - 1);
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the fraction of a rank below the number of pages"
+            )]
+            let rank = ((all + 1.0).powf(share) - 1.0) as usize;
+            let rank = rank.min(places.len() - 1);
             if std::mem::take(&mut untouched[rank]) {
                 set.push(places[rank]);
             }
@@ -107,7 +111,7 @@ pub(super) fn entries(pages: &[u64], access: Access, seed: u64) -> Vec<u64> {
             Access::Write => true,
             Access::Mixed => random.next_u64() >> 63 == 1,
         };
-        page * 4096 | u64::from(written)
+        (page * 4096) | u64::from(written)
     };
     pages.iter().map(entry).collect()
 }
@@ -247,7 +251,7 @@ mod tests {
         for percent in [0, 50, 90, 100] {
             let recorded = CHOICE.recorded(&touched, percent);
             let again = unique(&recorded).intersection(&unique(&touched)).count();
-            assert_eq!((recorded.len(), again as u32), (200, 2 * percent));
+            assert_eq!((recorded.len(), again), (200, 2 * percent as usize));
         }
         // Of a set that is most of the image there are not as many others.
         let most = CHOICE.set(&Order::Random, 900);
