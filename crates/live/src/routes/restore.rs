@@ -153,6 +153,16 @@ impl<'a> Bench<'a> {
         let order = self.order(line, &[], Extent::Set);
         let untouched = Self::guests(1).restore(&order, stop)?;
         measured.untouched = untouched.first().and_then(|report| report.kept);
+        if line.mechanism == Restore::Replay {
+            self.image.prepare(line.cache, stop)?;
+            let runs = self.recorded.iter();
+            let set: Vec<u64> = runs
+                .flat_map(|(first, count)| *first..first + count)
+                .collect();
+            let set = self.request.choice().shuffled_set(set);
+            let order = self.order(line, &set, Extent::Set);
+            measured.own_replay = Self::guests(line.clones).restore(&order, stop)?;
+        }
         if line.clones == 1 {
             self.image.prepare(line.cache, stop)?;
             let order = self.order(line, &self.request.set, Extent::LastPage);

@@ -1,6 +1,6 @@
 //! Restored guests: a line for each mechanism in each setting, with its three boundaries and the memory that it keeps.
 
-use pagetoll_bill::row::{PageCache, Restored};
+use pagetoll_bill::row::{KeptMemory, PageCache, Restored};
 use pagetoll_bill::{Bill, Operation, Route, Row, RowKey};
 
 use super::gain::{self, Gains};
@@ -204,12 +204,15 @@ fn leads(bill: &Bill, restores: &[Restore<'_>], setting: Setting) -> Option<Stri
             Some(format!("{name}: {}", leader(bill, &here, boundary)?))
         })
         .collect();
-    let kept = here.iter().filter_map(|one| {
-        let kept = one.restored(1)?.kept?;
-        Some((kept.pss, one.name()))
-    });
-    let least = kept.min_by(|a, b| a.0.total_cmp(&b.0));
-    parts.extend(least.map(|(pss, name)| format!("least kept: {name}, {} MiB", mebibytes(pss))));
+    let least = |name, bytes: fn(KeptMemory) -> f64| {
+        let kept = here
+            .iter()
+            .filter_map(|one| Some((bytes(one.restored(1)?.kept?), one.name())));
+        let (bytes, mechanism) = kept.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(format!("{name}: {mechanism}, {} MiB", mebibytes(bytes)))
+    };
+    parts.extend(least("least kept", |kept| kept.pss));
+    parts.extend(least("least of its own", |kept| kept.private));
     (!parts.is_empty()).then(|| format!("{}: {}", described(setting), parts.join("; ")))
 }
 

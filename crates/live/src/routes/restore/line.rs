@@ -46,6 +46,8 @@ pub(super) struct Measured {
     pub(super) kept: Vec<Kept>,
     /// Memory of a guest that touched nothing.
     pub(super) untouched: Option<Kept>,
+    /// Reports of guests that replayed a set and touched that very one.
+    pub(super) own_replay: Vec<CloneReport>,
     /// Reports of the guests whose memory was looked at.
     pub(super) settled: Vec<CloneReport>,
     /// Pages in memory over time, of a guest alone.

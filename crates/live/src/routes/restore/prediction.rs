@@ -1,63 +1,90 @@
-//! The time of a replay, predicted from other lines of the bill. Pure.
+//! The time of a replay on a run that touches other pages than were recorded, predicted before it is measured. Pure.
 //!
-//! A replay copies a recorded set by calls of up to 2 MiB, and then the guest touches its working set: pages that were
-//! recorded are there, the others are faults. A call and a page cost what readers took for both in the lines of `uffd` at the
-//! least and the largest batch; a touch of a page that is there costs what it does after `read`; a fault costs what it
-//! does by `uffd` at the same batch; and the first instruction comes as late as by `uffd`.
+//! A replay of the set on the very run that it was recorded on says what its copies cost and what a touch of a page costs
+//! that is there. The lines of `uffd` say what a fault costs and each page that is copied in it. How many faults and
+//! pages there will be follows from both sets and the batch.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
-/// Costs that other lines have, in nanoseconds.
+/// Costs that are known before a replay is measured, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Costs {
-    /// Time of the first instruction without a replay.
+    /// Time of the first instruction, after the set has been copied.
     pub(super) first: f64,
-    /// A call that copies, beside its pages.
-    pub(super) call: f64,
-    /// A page that is copied.
-    pub(super) page: f64,
     /// A touch of a page that is there.
     pub(super) touch: f64,
-    /// A touch of a page that is missing.
+    /// A fault, beside its pages.
     pub(super) fault: f64,
+    /// A page that is copied in a fault.
+    pub(super) page: f64,
 }
 
-/// Work of handlers: how many calls and pages, and their time in nanoseconds.
+/// Touches of a working set by faults on demand: how many faults and pages copied, touches of pages that were there, and the
+/// time of all, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Work {
-    pub(super) calls: f64,
+pub(super) struct OnDemand {
+    pub(super) faults: f64,
     pub(super) pages: f64,
+    pub(super) touches: f64,
     pub(super) time: f64,
 }
 
-impl Work {
-    /// The cost of a call and of a page where both lines are made of these two; `None` where they do not tell them apart.
-    pub(super) fn split(self, other: Self) -> Option<(f64, f64)> {
-        let determinant = self.calls * other.pages - other.calls * self.pages;
+impl OnDemand {
+    /// The costs of a fault and of a page in it. Lines whose faults have as many pages each do not tell them apart: then
+    /// all is the fault's.
+    pub(super) fn split(self, other: Self, touch: f64) -> (f64, f64) {
+        let rest = |line: Self| line.time - line.touches * touch;
+        let determinant = self.faults * other.pages - other.faults * self.pages;
         if determinant.abs() < 1e-9 * self.pages * other.pages {
-            return None;
+            return (rest(self) / self.faults.max(1.0), 0.0);
         }
-        let call = (self.time * other.pages - other.time * self.pages) / determinant;
-        let page = (self.calls * other.time - other.calls * self.time) / determinant;
-        Some((call.max(0.0), page.max(0.0)))
+        let fault = (rest(self) * other.pages - rest(other) * self.pages) / determinant;
+        let page = (self.faults * rest(other) - other.faults * rest(self)) / determinant;
+        (fault.max(0.0), page.max(0.0))
     }
 }
 
-/// Time until a working set has been touched, in nanoseconds, after these runs of pages were replayed. `most` pages are
-/// copied by a call.
-pub(super) fn of_replay(costs: Costs, set: &[u64], recorded: &[(u64, u64)], most: u64) -> f64 {
-    let known: BTreeSet<u64> = recorded
-        .iter()
-        .flat_map(|(first, n)| *first..first + n)
-        .collect();
-    let there = set.iter().filter(|page| known.contains(page)).count() as f64;
-    let missing = set.len() as f64 - there;
-    let calls: u64 = recorded.iter().map(|(_, count)| count.div_ceil(most)).sum();
-    costs.first
-        + calls as f64 * costs.call
-        + known.len() as f64 * costs.page
-        + there * costs.touch
-        + missing * costs.fault
+/// Sets of a replay, and how many pages a fault populates at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replay<'a> {
+    /// Pages that the guest touches, in order.
+    pub(super) set: &'a [u64],
+    /// Runs of pages that were recorded.
+    pub(super) recorded: &'a [(u64, u64)],
+    /// Pages of the image.
+    pub(super) pages: u64,
+    pub(super) batch: u64,
+}
+
+impl Replay<'_> {
+    /// Time until the working set has been touched, in nanoseconds.
+    pub(super) fn time(self, costs: Costs) -> f64 {
+        let (faults, pages) = self.faults();
+        let there = self.set.len() as f64 - faults as f64;
+        costs.first + there * costs.touch + faults as f64 * costs.fault + pages as f64 * costs.page
+    }
+
+    /// Faults on demand after the replay, and pages that they populate: each the longest run of missing pages around the one
+    /// that is touched, within an aligned block, as the pager does.
+    fn faults(self) -> (u64, u64) {
+        let recorded = self.recorded.iter();
+        let mut present: HashSet<u64> = recorded.flat_map(|(first, n)| *first..first + n).collect();
+        let (mut faults, mut pages) = (0, 0);
+        for &page in self.set {
+            if present.contains(&page) {
+                continue;
+            }
+            let start = page - page % self.batch;
+            let end = (start + self.batch).min(self.pages);
+            let first = (start..page).rev().find(|other| present.contains(other));
+            let last = (page + 1..end).find(|other| present.contains(other));
+            let run = first.map_or(start, |other| other + 1)..last.unwrap_or(end);
+            faults += 1;
+            pages += run.end - run.start;
+            present.extend(run);
+        }
+        (faults, pages)
+    }
 }
 
 #[cfg(test)]
@@ -65,32 +92,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_and_a_page_are_told_apart_by_two_batches() {
-        // 1000 a call and 300 a page.
-        let work = |calls: f64, pages: f64| Work {
-            calls,
+    fn a_fault_and_a_page_are_told_apart_by_two_batches() {
+        // 9000 a fault, 300 a page, and 100 a touch.
+        let line = |faults: f64, pages: f64, touches: f64| OnDemand {
+            faults,
             pages,
-            time: 1000.0 * calls + 300.0 * pages,
+            touches,
+            time: 9000.0 * faults + 300.0 * pages + 100.0 * touches,
         };
-        let (call, page) = work(100.0, 100.0).split(work(2.0, 128.0)).unwrap();
-        assert!((call - 1000.0).abs() < 1e-6 && (page - 300.0).abs() < 1e-6);
-        assert_eq!(work(1.0, 64.0).split(work(2.0, 128.0)), None);
+        let (one, many) = (line(100.0, 100.0, 0.0), line(20.0, 1280.0, 80.0));
+        let (fault, page) = one.split(many, 100.0);
+        assert!((fault - 9000.0).abs() < 1e-6 && (page - 300.0).abs() < 1e-6);
+        assert_eq!(one.split(one, 100.0), (9300.0, 0.0));
     }
 
     #[test]
-    fn a_replay_is_its_calls_and_pages_and_what_it_missed() {
+    fn a_replay_is_its_copies_its_touches_and_the_faults_that_it_missed() {
         let costs = Costs {
             first: 10_000.0,
-            call: 1000.0,
-            page: 300.0,
             touch: 100.0,
             fault: 9000.0,
+            page: 300.0,
         };
-        // Three pages there, one missing; 600 pages by two calls and one page by one.
-        let predicted = of_replay(costs, &[0, 1, 599, 1000], &[(0, 600), (800, 1)], 512);
-        assert_eq!(
-            predicted,
-            10_000.0 + 3000.0 + 601.0 * 300.0 + 300.0 + 9000.0
-        );
+        let replay = |set: &'static [u64], batch| Replay {
+            set,
+            recorded: &[(0, 4), (9, 1)],
+            pages: 20,
+            batch,
+        };
+        // 0 and 9 are there. 10 is missed with 11 to 15 behind it, which makes 12 present.
+        let (one, eight) = (replay(&[0, 10, 9, 12], 1), replay(&[0, 10, 9, 12], 8));
+        assert_eq!((one.faults(), eight.faults()), ((2, 2), (1, 6)));
+        assert_eq!(one.time(costs), 10_000.0 + 200.0 + 2.0 * 9300.0);
+        assert_eq!(eight.time(costs), 10_000.0 + 300.0 + 9000.0 + 1800.0);
+        // The last block is cut off by the end of the image.
+        assert_eq!(replay(&[19], 8).faults(), (1, 4));
     }
 }

@@ -26,6 +26,8 @@ const LIMITS: Limits = Limits {
 const MOST_VCPUS: u32 = 64;
 const MOST_READERS: u32 = 64;
 const MOST_CLONES: u32 = 256;
+/// Batch of mechanisms beside `uffd`, which alone shows the slope.
+const BATCH: u32 = 64;
 /// Share of the image that is touched as the working set, where the order does not say.
 const SET: u64 = 8;
 const OVERLAP: u32 = 90;
@@ -48,6 +50,8 @@ pub(super) enum ImageOrder {
 pub(crate) struct Request {
     /// Mechanisms, batches, runs, and the pages of the image.
     pub(super) order: pagetoll_bill::Order,
+    /// Batches of mechanisms beside `uffd`, where the order names none.
+    default_batches: Option<Vec<u32>>,
     pub(super) image: ImageOrder,
     /// Numbers of vCPUs, ascending.
     pub(super) vcpus: Vec<u32>,
@@ -114,6 +118,7 @@ impl Request {
             set: set(restore, choice)?,
             overlap,
             record: restore.record.clone(),
+            default_batches: spec.batches.is_none().then(|| vec![BATCH]),
             order,
         })
     }
@@ -125,7 +130,7 @@ impl Request {
             for &vcpus in &self.vcpus {
                 for &cache in &self.caches {
                     for mechanism in self.order.of::<Restore>() {
-                        let batches = self.order.batches_of(mechanism);
+                        let batches = self.batches_of(mechanism);
                         lines.extend(batches.iter().map(|&batch| Line {
                             mechanism,
                             batch,
@@ -138,6 +143,15 @@ impl Request {
             }
         }
         lines
+    }
+
+    /// Batches that a mechanism is run at.
+    fn batches_of(&self, mechanism: Restore) -> &[u32] {
+        let ordered = self.order.batches_of(mechanism);
+        match &self.default_batches {
+            Some(batches) if mechanism != Restore::Uffd && ordered.len() > 1 => batches,
+            _ => ordered,
+        }
     }
 
     /// Choices from the pages of the image.
@@ -277,6 +291,13 @@ mod tests {
         assert_eq!(request.set.len(), 16_384);
         assert_eq!(request.caches, [PageCache::Warm, PageCache::Cold]);
         let lines = request.lines();
+        assert_eq!(lines.len(), 2 * (6 + 3 + 4));
+        let batches = Some(vec![1, 16, 64]);
+        let spec = Spec {
+            batches,
+            ..Spec::new(Route::Restore)
+        };
+        let lines = Request::new(&spec).unwrap().lines();
         assert_eq!(lines.len(), 2 * (6 + 5 * 3));
     }
 

@@ -11,11 +11,9 @@ use pagetoll_units::Pages;
 use super::clones::Wrong;
 use super::conversation::{CloneReport, Handled};
 use super::line::{Lacking, Line, LineRuns, Measured};
-use super::prediction::{self, Costs, Work};
+use super::prediction::{Costs, OnDemand, Replay};
 use super::request::{ImageOrder, Request};
 
-/// Pages that one call of a replay copies at most.
-const REPLAYED_AT_ONCE: u64 = 512;
 /// Share of the image that may be in memory of a lazy guest that touched nothing.
 const UNTOUCHED: f64 = 0.01;
 
@@ -273,34 +271,51 @@ impl OrderedLine<'_> {
                 runs.line == line
             })
         };
-        let measured = |runs: &LineRuns| runs.outcome.clone().ok().filter(|m| !m.runs.is_empty());
-        let read = here(Restore::Read, Some(1)).find_map(measured)?;
-        let uffd = here(Restore::Uffd, Some(self.line.batch)).find_map(measured)?;
-        let batches: Vec<Measured> = here(Restore::Uffd, None).filter_map(measured).collect();
-        let (least, most) = (batches.first()?, batches.last()?);
-        let (call, page) = work(least).split(work(most))?;
-        let set = self.request.set.len() as f64;
+        fn measured(runs: &LineRuns) -> Option<&Measured> {
+            runs.outcome
+                .as_ref()
+                .ok()
+                .filter(|measured| !measured.runs.is_empty())
+        }
+        let own = here(Restore::Replay, Some(self.line.batch)).find_map(|runs| {
+            let measured = runs.outcome.as_ref().ok()?;
+            (!measured.own_replay.is_empty()).then_some(&measured.own_replay)
+        })?;
+        let batches: Vec<&Measured> = here(Restore::Uffd, None).filter_map(measured).collect();
+        let recorded: u64 = self.recorded.iter().map(|(_, count)| count).sum();
+        let touch = mean(own, |report| (report.set - report.first) as f64) / recorded as f64;
+        let (least, most) = (
+            self.on_demand(batches.first()?),
+            self.on_demand(batches.last()?),
+        );
+        let (fault, page) = least.split(most, touch);
         let costs = Costs {
-            first: of(&uffd, |report| report.first as f64),
-            call,
+            first: mean(own, |report| report.first as f64),
+            touch,
+            fault,
             page,
-            touch: of(&read, |report| (report.set - report.first) as f64) / set,
-            fault: of(&uffd, |report| (report.set - report.first) as f64) / set,
         };
-        let time = prediction::of_replay(costs, &self.request.set, self.recorded, REPLAYED_AT_ONCE);
-        Some(time / set)
+        let replay = Replay {
+            set: &self.request.set,
+            recorded: self.recorded,
+            pages: self.request.order.pages.get(),
+            batch: self.line.batch.into(),
+        };
+        Some(replay.time(costs) / self.request.set.len() as f64)
     }
-}
 
-/// Work of the handlers of a line while the working set was touched.
-fn work(measured: &Measured) -> Work {
-    let handled = |value: fn(&Handled) -> u64| {
-        mean(&measured.settled, |report| value(&report.handled) as f64)
-    };
-    Work {
-        calls: handled(|handled| handled.calls),
-        pages: handled(|handled| handled.pages),
-        time: handled(|handled| handled.reading + handled.installing),
+    /// Faults of a line while the working set was touched, and their time.
+    fn on_demand(&self, measured: &Measured) -> OnDemand {
+        let settled = |value: fn(&Handled) -> u64| {
+            mean(&measured.settled, |report| value(&report.handled) as f64)
+        };
+        let faults = settled(|handled| handled.faults);
+        OnDemand {
+            faults,
+            pages: settled(|handled| handled.pages),
+            touches: (self.request.set.len() as f64 - faults).max(0.0),
+            time: of(measured, |report| (report.set - report.first) as f64),
+        }
     }
 }
 

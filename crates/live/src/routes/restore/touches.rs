@@ -47,6 +47,12 @@ impl Choice {
         }
     }
 
+    /// These pages in another order.
+    pub(super) fn shuffled_set(self, mut pages: Vec<u64>) -> Vec<u64> {
+        shuffle(&mut pages, &mut SplitMix64::seed_from_u64(self.seed));
+        pages
+    }
+
     fn shuffled(self) -> Vec<u64> {
         let mut random = SplitMix64::seed_from_u64(self.seed);
         let mut pages: Vec<u64> = (0..self.pages).collect();
