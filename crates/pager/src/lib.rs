@@ -79,8 +79,8 @@
 //! versions that this crate does; they are exported here.
 //!
 //! Linux 4.14 or later for `Delivery::Error` (`UFFD_FEATURE_SIGBUS`), with `KVM_CAP_SYNC_REGS` (4.17) on x86-64;
-//! `Pager::new_shared` needs 5.14 (`UFFD_FEATURE_MINOR_SHMEM`). Faults of the kernel's own, as KVM's are, need root, `CAP_SYS_PTRACE`, `vm.unprivileged_userfaultfd=1` or access to
-//! /dev/userfaultfd.
+//! `Pager::new_shared` needs 5.14 (`UFFD_FEATURE_MINOR_SHMEM`). Faults of the kernel's own, as KVM's are, need root,
+//! `CAP_SYS_PTRACE`, `vm.unprivileged_userfaultfd=1` or access to /dev/userfaultfd.
 //!
 //! # Example
 //!
@@ -294,15 +294,36 @@ impl<S: PageSource> Pager<S> {
     /// cache by way of `second`, and no page is copied. Otherwise as [`new`](Self::new).
     ///
     /// `second` is another mapping of the same memfd that has `ranges` at the same guest addresses, and no userfaultfd.
-    /// From now on the pager alone uses it, and no other pager populates the same file: what is touched by way of
-    /// `second` counts as the guest's content. Both mappings know their file ([`FileOffset`](vm_memory::FileOffset)),
-    /// whose file position changes here. Pages that it holds by now are taken as they are, and not read from the
-    /// source. [`Options::mode`] has no effect: missing pages and minor faults are both reported.
+    /// From now on the pager alone uses it, and no other pager populates the file: what others write to a page that is
+    /// missing is overwritten. Both mappings know their file ([`FileOffset`](vm_memory::FileOffset)), whose file
+    /// position changes here. Pages that the file has by now are taken as they are, and not read from the source.
+    /// [`Options::mode`] has no effect: missing pages and minor faults are both reported.
     ///
     /// A page has one handler that writes it. A reader leaves it to that one, which wakes the page's waiters; a vCPU's
     /// thread waits until the page is present, as [`FaultHandler::populate`], [`Pager::populate`] and
     /// [`Pager::prefault`] do. If that handler fails, another writes the page again from its first byte. With
     /// [`Delivery::Message`] waiters are woken whatever [`Wake`] says.
+    ///
+    /// ```
+    /// # use std::{error::Error, fs::File};
+    /// # use pagetoll_pager::{Features, GuestRange, MemorySource, Options, Pager};
+    /// # use rustix::fs::{MemfdFlags, memfd_create};
+    /// # use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
+    /// # fn main() -> Result<(), Box<dyn Error>> {
+    /// # if !Features::detect().is_ok_and(Features::minor_shmem) { return Ok(()); }
+    /// # let memfd = File::from(memfd_create("guest", MemfdFlags::CLOEXEC)?);
+    /// memfd.set_len(0x10000)?;
+    /// let map = || -> Result<GuestMemoryMmap, Box<dyn Error>> {
+    ///     let part = FileOffset::new(memfd.try_clone()?, 0);
+    ///     Ok(GuestMemoryMmap::from_ranges_with_files([(GuestAddress(0), 0x10000, Some(part))])?)
+    /// };
+    /// let all = [GuestRange { start: GuestAddress(0), bytes: 0x10000 }];
+    /// let image = MemorySource(vec![7_u8; 0x10000]);
+    /// let pager = Pager::new_shared(map()?, map()?, &all, &image, Options::default())?;
+    /// # assert_eq!(pager.populate(&all)?.pages, 16);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Those of [`new`](Self::new); a range is not the same part of the same shared file in both mappings, or has huge

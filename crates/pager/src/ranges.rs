@@ -45,7 +45,7 @@ pub(super) struct PagedRange {
     /// The page size of the memory behind it, in bytes.
     pub(super) unit: u64,
     pub(super) present: UnitSet,
-    /// Units of memory that is written through a second mapping.
+    /// State of memory that is written through a second mapping.
     pub(super) shared: Option<SharedUnits>,
     pub(super) userfaultfd: Arc<Userfaultfd>,
 }
@@ -136,7 +136,7 @@ impl PagedMemory {
         Ok(parts)
     }
 
-    /// Parts that are present, as maximal runs in order of address.
+    /// The parts that are present, as maximal runs in order of address.
     pub(super) fn present(&self) -> Vec<GuestRange> {
         let runs = self.ranges.iter().flat_map(|range| {
             let runs = range.present.runs();
