@@ -47,6 +47,14 @@ const PHASE: &str = "restoring guests on this host";
 /// Pages of the image that lacks one: a huge page, so that every mechanism can restore it.
 const CONTROL_PAGES: u64 = 512;
 const MISSING_PAGE: u64 = 333;
+/// A run that records what is touched.
+const RECORDING: Line = Line {
+    mechanism: Restore::Uffd,
+    batch: 1,
+    vcpus: 1,
+    cache: PageCache::Warm,
+    clones: 1,
+};
 
 /// Bills the route on this host.
 ///
@@ -78,6 +86,8 @@ struct Bench<'a> {
     control: Image,
     /// A set that another run recorded.
     recorded: Vec<(u64, u64)>,
+    /// Pages in memory of a guest that touched nothing and whose image was read.
+    eager_pages: u64,
 }
 
 impl<'a> Bench<'a> {
@@ -92,12 +102,14 @@ impl<'a> Bench<'a> {
             image: Image::new(&request.image, request.order.pages.get(), stop)?,
             control: control.without_page(MISSING_PAGE)?,
             recorded: Vec::new(),
+            eager_pages: 0,
         })
     }
 
     /// Runs every line as often as was ordered; runs of different lines take turns.
     fn run(&mut self, context: &Context<'_>) -> Result<Vec<LineRuns>, LiveError> {
         self.record(context.stop)?;
+        self.eager_pages = self.eager_pages(context.stop)?;
         let mut lines: Vec<LineRuns> = self
             .request
             .lines()
@@ -132,11 +144,37 @@ impl<'a> Bench<'a> {
 
     /// Adds a run to a line.
     fn time(&self, line: Line, measured: &mut Measured, stop: &Stop) -> Result<(), LiveError> {
+        if line.mechanism == Restore::Replay {
+            self.replay_own(line, measured, stop)?;
+        }
         self.image.prepare(line.cache, stop)?;
         let order = self.order(line, &self.request.set, Extent::LastPage);
         measured
             .runs
             .push(Self::guests(line.clones).restore(&order, stop)?);
+        Ok(())
+    }
+
+    /// Replays the recorded set for guests that touch that very one, in another order: what is predicted from.
+    fn replay_own(
+        &self,
+        line: Line,
+        measured: &mut Measured,
+        stop: &Stop,
+    ) -> Result<(), LiveError> {
+        self.image.prepare(line.cache, stop)?;
+        let runs = self.recorded.iter();
+        let set: Vec<u64> = runs
+            .flat_map(|(first, count)| *first..first + count)
+            .collect();
+        let set = self.request.choice().shuffled_set(set);
+        let order = self.order(line, &set, Extent::Set);
+        let guests = Self::guests(line.clones);
+        measured.own_replays.extend(guests.restore(&order, stop)?);
+        let copied = set.len() as u64;
+        let beside = self.request.order.pages.get().saturating_sub(copied);
+        let cached = self.image.cached_pages()?.saturating_sub(copied);
+        measured.read_beside = cached as f64 / beside.max(1) as f64;
         Ok(())
     }
 
@@ -153,16 +191,6 @@ impl<'a> Bench<'a> {
         let order = self.order(line, &[], Extent::Set);
         let untouched = Self::guests(1).restore(&order, stop)?;
         measured.untouched = untouched.first().and_then(|report| report.kept);
-        if line.mechanism == Restore::Replay {
-            self.image.prepare(line.cache, stop)?;
-            let runs = self.recorded.iter();
-            let set: Vec<u64> = runs
-                .flat_map(|(first, count)| *first..first + count)
-                .collect();
-            let set = self.request.choice().shuffled_set(set);
-            let order = self.order(line, &set, Extent::Set);
-            measured.own_replay = Self::guests(line.clones).restore(&order, stop)?;
-        }
         if line.clones == 1 {
             self.image.prepare(line.cache, stop)?;
             let order = self.order(line, &self.request.set, Extent::LastPage);
@@ -250,16 +278,21 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
+    /// Pages in memory of a guest that touches nothing and whose image is read: what a look at memory must find.
+    fn eager_pages(&self, stop: &Stop) -> Result<u64, LiveError> {
+        let line = Line {
+            mechanism: Restore::Read,
+            ..RECORDING
+        };
+        let order = self.order(line, &[], Extent::Set);
+        let reports = Self::guests(1).restore(&order, stop)?;
+        let kept = reports.iter().filter_map(|report| report.kept);
+        Ok(kept.map(|kept| kept.resident / 4096).sum())
+    }
+
     /// The pages that a guest is given which touches these.
     fn recording(&self, set: &[u64], stop: &Stop) -> Result<Vec<(u64, u64)>, LiveError> {
-        let line = Line {
-            mechanism: Restore::Uffd,
-            batch: 1,
-            vcpus: 1,
-            cache: PageCache::Warm,
-            clones: 1,
-        };
-        let order = self.order(line, set, Extent::Set);
+        let order = self.order(RECORDING, set, Extent::Set);
         let reports = Self::guests(1).restore(&order, stop)?;
         let mut present = reports.into_iter().map(|report| report.present);
         Ok(present.next().unwrap_or_default())
@@ -293,7 +326,7 @@ fn draft(request: &Request, bench: &Bench<'_>, lines: &[LineRuns], load: HostLoa
         evidence: Evidence::Measured,
         stack: host::stack(),
         order: request.order.clone(),
-        rows: rows::rows(request, &bench.recorded, lines),
+        rows: rows::rows(request, &bench.recorded, bench.eager_pages, lines),
         notes: notes.chain(host::busy_note(load)).collect(),
         inputs: Inputs {
             host_load: Some(load),

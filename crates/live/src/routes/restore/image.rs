@@ -132,6 +132,14 @@ impl Image {
         }
     }
 
+    /// Pages that are in the page cache.
+    ///
+    /// # Errors
+    /// mincore(2) fails.
+    pub(super) fn cached_pages(&self) -> Result<u64, LiveError> {
+        page_cache::cached_pages(&self.file, self.pages)
+    }
+
     /// Brings the page cache to where a run begins.
     ///
     /// # Errors
@@ -144,8 +152,7 @@ impl Image {
     }
 
     fn warm(&self, stop: &Stop) -> Result<(), LiveError> {
-        let cached = page_cache::cached_pages(&self.file, self.pages)?;
-        if cached == self.pages {
+        if self.cached_pages()? == self.pages {
             return Ok(());
         }
         let mut block = vec![0; BLOCK];
@@ -162,7 +169,7 @@ impl Image {
         let _ = fsync(&self.file);
         fadvise(&self.file, 0, None, Advice::DontNeed)
             .map_err(LiveError::system("posix_fadvise(POSIX_FADV_DONTNEED)"))?;
-        let left = page_cache::cached_pages(&self.file, self.pages)?;
+        let left = self.cached_pages()?;
         if left > self.pages / MOST_LEFT {
             return Err(LiveError::environment(
                 format!(

@@ -47,7 +47,9 @@ pub(super) struct Measured {
     /// Memory of a guest that touched nothing.
     pub(super) untouched: Option<Kept>,
     /// Reports of guests that replayed a set and touched that very one.
-    pub(super) own_replay: Vec<CloneReport>,
+    pub(super) own_replays: Vec<CloneReport>,
+    /// Share of the pages that such a replay does not copy and that are in the page cache after it.
+    pub(super) read_beside: f64,
     /// Reports of the guests whose memory was looked at.
     pub(super) settled: Vec<CloneReport>,
     /// Pages in memory over time, of a guest alone.

@@ -4,7 +4,7 @@
 //! set. All guests of all runs give the median and the 95th percentile.
 
 use pagetoll_bill::route::Restore;
-use pagetoll_bill::row::{KeptMemory, Restored};
+use pagetoll_bill::row::{KeptMemory, PageCache, Restored};
 use pagetoll_bill::{Check, Crossings, Figures, Operation, Row, RowKey, System, Toll, Unavailable};
 use pagetoll_units::Pages;
 
@@ -25,11 +25,17 @@ const BOUNDARIES: [Operation; 3] = [
 ];
 
 /// Three rows for each line.
-pub(super) fn rows(request: &Request, recorded: &[(u64, u64)], lines: &[LineRuns]) -> Vec<Row> {
+pub(super) fn rows(
+    request: &Request,
+    recorded: &[(u64, u64)],
+    eager_pages: u64,
+    lines: &[LineRuns],
+) -> Vec<Row> {
     let of_line = |runs: &LineRuns| {
         let ordered = OrderedLine {
             request,
             recorded,
+            eager_pages,
             line: runs.line,
         };
         BOUNDARIES.map(|boundary| match &runs.outcome {
@@ -47,6 +53,8 @@ pub(super) fn rows(request: &Request, recorded: &[(u64, u64)], lines: &[LineRuns
 struct OrderedLine<'a> {
     request: &'a Request,
     recorded: &'a [(u64, u64)],
+    /// Pages in memory of a guest that touched nothing and whose image was read.
+    eager_pages: u64,
     line: Line,
 }
 
@@ -100,7 +108,7 @@ impl OrderedLine<'_> {
             ..figures
         });
         Row {
-            checks: self.checks(boundary, measured, lines),
+            checks: self.checks(boundary, measured),
             resident: match boundary {
                 Operation::LastPage => measured.resident.clone(),
                 _ => Vec::new(),
@@ -202,9 +210,9 @@ impl OrderedLine<'_> {
         tolls
     }
 
-    fn checks(&self, boundary: Operation, measured: &Measured, lines: &[LineRuns]) -> Vec<Check> {
+    fn checks(&self, boundary: Operation, measured: &Measured) -> Vec<Check> {
         match boundary {
-            Operation::SetResident => self.laziness(measured, lines).into_iter().collect(),
+            Operation::SetResident => self.laziness(measured).into_iter().collect(),
             Operation::LastPage => self.contents(measured),
             _ => Vec::new(),
         }
@@ -231,29 +239,20 @@ impl OrderedLine<'_> {
         checks
     }
 
-    /// A lazy mechanism leaves missing what is not touched; that the check sees memory that is filled, `read` shows.
-    fn laziness(&self, measured: &Measured, lines: &[LineRuns]) -> Option<Check> {
+    /// A lazy mechanism leaves missing what is not touched; that a look at memory finds what is there, an eager one shows.
+    fn laziness(&self, measured: &Measured) -> Option<Check> {
         if !self.line.mechanism.is_lazy() || self.line.mechanism == Restore::Replay {
             return None;
         }
-        let pages = |measured: &Measured| measured.untouched.map(|kept| kept.resident / 4096);
-        let eager = lines.iter().filter(|runs| !runs.line.mechanism.is_lazy());
-        let eager = eager
-            .filter_map(|runs| pages(runs.outcome.as_ref().ok()?))
-            .max();
-        let filled = pages(measured)?;
+        let filled = measured.untouched?.resident / 4096;
         let all = self.request.order.pages.get();
         let failed = if filled as f64 > UNTOUCHED * all as f64 {
             filled
         } else {
             0
         };
-        Some(Check::against_control(
-            "untouched-stays-missing",
-            all,
-            failed,
-            eager.unwrap_or(0),
-        ))
+        let name = "untouched-stays-missing";
+        Some(Check::against_control(name, all, failed, self.eager_pages))
     }
 
     /// Cost of a page of the working set by a replay, from other lines in the same setting.
@@ -277,10 +276,8 @@ impl OrderedLine<'_> {
                 .ok()
                 .filter(|measured| !measured.runs.is_empty())
         }
-        let own = here(Restore::Replay, Some(self.line.batch)).find_map(|runs| {
-            let measured = runs.outcome.as_ref().ok()?;
-            (!measured.own_replay.is_empty()).then_some(&measured.own_replay)
-        })?;
+        let replayed = here(Restore::Replay, Some(self.line.batch)).find_map(measured)?;
+        let own = &replayed.own_replays;
         let batches: Vec<&Measured> = here(Restore::Uffd, None).filter_map(measured).collect();
         let recorded: u64 = self.recorded.iter().map(|(_, count)| count).sum();
         let touch = mean(own, |report| (report.set - report.first) as f64) / recorded as f64;
@@ -289,10 +286,15 @@ impl OrderedLine<'_> {
             self.on_demand(batches.last()?),
         );
         let (fault, page) = least.split(most, touch);
+        // What the replay has read beside its set is not read from storage again.
+        let saved = match self.line.cache {
+            PageCache::Cold => replayed.read_beside * reading_of_a_fault(batches.first()?),
+            PageCache::Warm => 0.0,
+        };
         let costs = Costs {
             first: mean(own, |report| report.first as f64),
             touch,
-            fault,
+            fault: (fault - saved).max(0.0),
             page,
         };
         let replay = Replay {
@@ -317,6 +319,14 @@ impl OrderedLine<'_> {
             time: of(measured, |report| (report.set - report.first) as f64),
         }
     }
+}
+
+/// Time of a fault, while the working set was touched, in which the image was read.
+fn reading_of_a_fault(measured: &Measured) -> f64 {
+    let of = |value: fn(&Handled) -> u64| {
+        mean(&measured.settled, |report| value(&report.handled) as f64)
+    };
+    of(|handled| handled.reading) / of(|handled| handled.faults).max(1.0)
 }
 
 fn time(boundary: Operation, report: &CloneReport) -> f64 {
