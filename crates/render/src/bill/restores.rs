@@ -1,26 +1,31 @@
 //! Restored guests: a line for each mechanism in each setting, with its three boundaries and the memory that it keeps.
 
 use pagetoll_bill::row::{KeptMemory, PageCache, Restored};
-use pagetoll_bill::{Bill, Operation, Route, Row, RowKey};
+use pagetoll_bill::{Bill, Operation, Route, Row};
 
 use super::gain::{self, Gains};
 use crate::document::{Line, Mark, Plot, Scale, Section, Spot};
 use crate::figure;
 use crate::subject::Detail;
-use crate::table::{Column, NONE, Table};
+use crate::table::{Column, Table};
 use crate::unique::unique;
 
 /// Lines of a plot: as many as there are colours.
 const MOST_LINES: usize = 8;
-/// Marks of an axis of times.
-const MARKS: u32 = 5;
 
-/// The boundaries, and their columns.
-const BOUNDARIES: [(Operation, &str); 3] = [
-    (Operation::FirstInstruction, "first instruction"),
-    (Operation::SetResident, "working set"),
-    (Operation::LastPage, "last page"),
+/// The boundaries, and the columns of their medians and 95th percentiles.
+const BOUNDARIES: [(Operation, &str, &str); 3] = [
+    (
+        Operation::FirstInstruction,
+        "first instruction",
+        "first p95",
+    ),
+    (Operation::SetResident, "working set", "set p95"),
+    (Operation::LastPage, "last page", "last p95"),
 ];
+const FOOTNOTE: &str = "Median and 95th percentile of all guests of all runs. Kept: PSS once the working set is there and nothing \
+     works in the background; its own: cannot be read again from the image; filled untouched: share of the image in memory of \
+     a guest that touched nothing.";
 
 /// Nothing of a bill of another route.
 pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
@@ -40,8 +45,17 @@ pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
                 .filter_map(|setting| plot(&restores, *setting)),
         );
     }
-    let title = "Times since the order to restore, in ms (median / 95th percentile of all guests), and memory of a guest";
-    sections.push(Section::table(title, table(&restores)));
+    for (number, setting) in (1..).zip(&settings) {
+        let title = format!(
+            "{}: ms since the order to restore, and memory of a guest",
+            described(*setting)
+        );
+        let mut table = table(&in_setting(&restores, *setting));
+        if number == settings.len() {
+            table.footnote(FOOTNOTE);
+        }
+        sections.push(Section::table(title, table));
+    }
     sections
 }
 
@@ -62,7 +76,7 @@ impl<'a> Restore<'a> {
             rows.iter().copied().find(|row| row.key == key)
         };
         Self {
-            boundaries: BOUNDARIES.map(|(operation, _)| at(operation)),
+            boundaries: BOUNDARIES.map(|(operation, ..)| at(operation)),
             any,
         }
     }
@@ -102,24 +116,26 @@ fn restores(bill: &Bill) -> Vec<Restore<'_>> {
     first.map(|first| Restore::new(first, &rows)).collect()
 }
 
-fn table(restores: &[Restore<'_>]) -> Table {
+fn in_setting<'r, 'a>(restores: &'r [Restore<'a>], setting: Setting) -> Vec<&'r Restore<'a>> {
+    restores
+        .iter()
+        .filter(|one| one.setting() == setting)
+        .collect()
+}
+
+fn table(restores: &[&Restore<'_>]) -> Table {
     let mut table = Table::default();
     table.each(restores, Column::left("mechanism"), |one| {
         one.any.key.method.to_string()
     });
-    add_differing(&mut table, restores, "batch", |key| key.batch.to_string());
-    add_differing(&mut table, restores, "vCPUs", |key| {
-        figure::optional(key.vcpus)
-    });
-    add_differing(&mut table, restores, "cache", |key| {
-        figure::optional(key.cache)
-    });
-    add_differing(&mut table, restores, "clones", |key| {
-        figure::optional(key.clones)
-    });
-    for (boundary, (_, title)) in BOUNDARIES.into_iter().enumerate() {
+    let batch = |one: &&Restore<'_>| one.any.key.batch.to_string();
+    table.each(restores, Column::right("batch"), batch);
+    for (boundary, (_, title, p95)) in BOUNDARIES.into_iter().enumerate() {
         table.each(restores, Column::right(title), |one| {
-            times(one.restored(boundary))
+            time(one, boundary, |restored| restored.median)
+        });
+        table.each(restores, Column::right(p95).rank(0), |one| {
+            time(one, boundary, |restored| restored.p95)
         });
     }
     table.each(restores, Column::right("predicted set").rank(6), |one| {
@@ -129,28 +145,22 @@ fn table(restores: &[Restore<'_>]) -> Table {
     table
 }
 
-/// Adds an axis of keys where rows differ in it.
-fn add_differing(
-    table: &mut Table,
-    restores: &[Restore<'_>],
-    title: &str,
-    value: impl Fn(&RowKey) -> String,
-) {
-    let of = |one: &Restore<'_>| value(&one.any.key);
-    if unique(restores.iter().map(of)).len() > 1 {
-        table.each(restores, Column::right(title), of);
-    }
+fn time(one: &Restore<'_>, boundary: usize, value: fn(&Restored) -> f64) -> String {
+    figure::optional(
+        one.restored(boundary)
+            .map(|restored| millis(value(restored))),
+    )
 }
 
 /// Adds what a guest waited for at most, kept and used.
-fn add_memory(table: &mut Table, restores: &[Restore<'_>]) {
+fn add_memory(table: &mut Table, restores: &[&Restore<'_>]) {
     let at_last =
         |one: &Restore<'_>, value: fn(&Restored) -> Option<f64>| one.restored(2).and_then(value);
-    let kept = |one: &Restore<'_>| one.restored(1).and_then(|restored| restored.kept);
+    let kept = |one: &&Restore<'_>| one.restored(1).and_then(|restored| restored.kept);
     table.each(restores, Column::right("longest stall").rank(5), |one| {
         figure::optional(at_last(one, |restored| restored.longest_stall).map(millis))
     });
-    table.each(restores, Column::right("kept MiB"), |one| {
+    table.each(restores, Column::right("kept MiB").rank(7), |one| {
         figure::optional(kept(one).map(|kept| mebibytes(kept.pss)))
     });
     table.each(restores, Column::right("its own").rank(4), |one| {
@@ -170,17 +180,6 @@ fn add_memory(table: &mut Table, restores: &[Restore<'_>]) {
     table.each(restores, Column::right("CPU, ms").rank(1), |one| {
         figure::optional(at_last(one, |restored| restored.cpu_time).map(millis))
     });
-    table.footnote(
-        "kept: PSS once the working set is there and nothing works in the background; its own: cannot be read again from the \
-         image; filled untouched: share of the image in memory of a guest that touched nothing",
-    );
-}
-
-fn times(restored: Option<&Restored>) -> String {
-    restored.map_or_else(
-        || NONE.to_owned(),
-        |restored| format!("{} / {}", millis(restored.median), millis(restored.p95)),
-    )
 }
 
 fn millis(nanos: f64) -> String {
@@ -194,13 +193,10 @@ fn mebibytes(bytes: f64) -> String {
 
 /// Leaders of a setting: one sentence.
 fn leads(bill: &Bill, restores: &[Restore<'_>], setting: Setting) -> Option<String> {
-    let here: Vec<&Restore<'_>> = restores
-        .iter()
-        .filter(|one| one.setting() == setting)
-        .collect();
+    let here = in_setting(restores, setting);
     let first = BOUNDARIES.into_iter().enumerate();
     let mut parts: Vec<String> = first
-        .filter_map(|(boundary, (_, name))| {
+        .filter_map(|(boundary, (_, name, _))| {
             Some(format!("{name}: {}", leader(bill, &here, boundary)?))
         })
         .collect();
@@ -255,10 +251,7 @@ fn leader(bill: &Bill, here: &[&Restore<'_>], boundary: usize) -> Option<String>
 
 /// Pages in memory over time, a line for each mechanism, with its boundaries; at the largest batch.
 fn plot(restores: &[Restore<'_>], setting: Setting) -> Option<Section> {
-    let here: Vec<&Restore<'_>> = restores
-        .iter()
-        .filter(|one| one.setting() == setting)
-        .collect();
+    let here = in_setting(restores, setting);
     let largest = |one: &&&Restore<'_>| {
         let same = here
             .iter()
@@ -271,18 +264,16 @@ fn plot(restores: &[Restore<'_>], setting: Setting) -> Option<Section> {
         .filter_map(|one| line(one))
         .take(MOST_LINES)
         .collect();
-    let ends = lines
-        .iter()
-        .flat_map(|line| line.spots.iter().map(|spot| spot.at));
-    let last = ends.fold(0.0, f64::max);
-    (lines.len() > 1 && last > 0.0).then(|| {
-        let mark = |number: u32| {
-            let at = last * f64::from(number) / f64::from(MARKS);
-            Mark {
-                at,
-                name: figure::short(at),
-            }
-        };
+    let times = || {
+        lines
+            .iter()
+            .flat_map(|line| line.spots.iter().map(|spot| spot.at))
+    };
+    let (first, last) = (
+        times().fold(f64::INFINITY, f64::min),
+        times().fold(0.0, f64::max),
+    );
+    (lines.len() > 1 && last > first).then(|| {
         let title = format!(
             "Pages in memory, {}; rings: first instruction, working set, last page",
             described(setting)
@@ -292,37 +283,56 @@ fn plot(restores: &[Restore<'_>], setting: Setting) -> Option<Section> {
             Plot {
                 unit: "pages".into(),
                 axis: "ms since the order to restore".into(),
-                marks: (0..=MARKS).map(mark).collect(),
-                scale: Scale::Linear,
+                marks: marks(first, last),
+                scale: Scale::Logarithmic,
                 lines,
             },
         )
     })
 }
 
+/// Powers of ten between two times in ms, and both ends.
+fn marks(first: f64, last: f64) -> Vec<Mark> {
+    let mark = |at: f64| Mark {
+        at,
+        name: figure::short(at),
+    };
+    let powers = (-3..=9).map(|power| 10.0_f64.powi(power));
+    let between = powers.filter(|at| *at > first * 1.5 && *at < last / 1.5);
+    let mut marks = vec![mark(first)];
+    marks.extend(between.map(mark));
+    marks.push(mark(last));
+    marks
+}
+
+/// Pages from the first instruction on, until all are there, and the boundaries.
 fn line(one: &Restore<'_>) -> Option<Line> {
     let resident = &one.boundaries[2]?.resident;
-    let spot = |at: f64, value: f64, steps| Spot {
+    let spot = |at: f64, value: u64, steps| Spot {
         at: at / 1e6,
-        value,
+        value: value as f64,
         band: None,
         published: None,
         steps,
     };
-    let mut spots: Vec<Spot> = resident
-        .iter()
-        .map(|moment| spot(moment.nanoseconds, moment.pages as f64, false))
+    let first = one.restored(0)?.median;
+    let most = resident.iter().map(|moment| moment.pages).max()?;
+    let full = resident.iter().position(|moment| moment.pages == most)?;
+    let moments = resident[..=full].iter();
+    let mut spots: Vec<Spot> = moments
+        .filter(|moment| moment.nanoseconds > first)
+        .map(|moment| spot(moment.nanoseconds, moment.pages, false))
         .collect();
     let at = |time: f64| {
         let before = resident
             .iter()
             .take_while(|moment| moment.nanoseconds <= time);
-        before.last().map_or(0.0, |moment| moment.pages as f64)
+        before.last().map_or(0, |moment| moment.pages)
     };
     let times = (0..3).filter_map(|boundary| one.restored(boundary));
     spots.extend(times.map(|restored| spot(restored.median, at(restored.median), true)));
     spots.sort_by(|a, b| a.at.total_cmp(&b.at));
-    (!resident.is_empty()).then(|| Line {
+    Some(Line {
         label: one.name(),
         spots,
     })

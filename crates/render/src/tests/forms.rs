@@ -27,6 +27,7 @@ fn the_sample_in_every_format_has_a_golden_text() {
 fn measured_modelled_and_shaped_rows_have_golden_texts() {
     let text = |bill| rendered(&bill, Format::Text);
     golden("demand-live.txt", &text(samples::demand_live()));
+    golden("restore-live.txt", &text(samples::restore_live()));
     golden("demand-sim.txt", &text(samples::demand_sim()));
     golden("pin.txt", &text(samples::pin()));
 }
@@ -119,7 +120,7 @@ fn every_line_of_the_csv_has_a_cell_for_each_column_and_every_row_its_key() {
         let records: Vec<_> = reader.records().collect::<Result<_, _>>().unwrap();
         assert_eq!(records.len(), bill.rows.len());
         let key = |record: &::csv::StringRecord| {
-            let cells = record.iter().skip(4).take(10);
+            let cells = record.iter().skip(4).take(12);
             cells.collect::<Vec<_>>().join(",")
         };
         let keys: std::collections::HashSet<_> = records.iter().map(key).collect();
@@ -268,6 +269,16 @@ fn no_gain_of_a_busy_host_is_decided() {
         gains.clone().count() == 4 && gains.clone().all(|line| line.contains("(undecided)")),
         "{text}"
     );
+}
+
+#[test]
+fn a_page_of_restores_draws_memory_over_time_for_each_setting() {
+    let page = rendered(&samples::restore_live(), Format::Html);
+    for setting in ["warm, 1 guest of 1 vCPU", "Which leads"] {
+        assert!(page.contains(setting), "{setting}");
+    }
+    let plots = page.matches("ms since the order to restore: ").count();
+    assert_eq!(plots, 1, "memory of clones is not drawn");
 }
 
 #[test]

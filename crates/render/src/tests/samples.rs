@@ -14,6 +14,11 @@ pub(super) fn demand_live() -> Bill {
     serde_json::from_str(include_str!("../../tests/data/demand-live.json")).unwrap()
 }
 
+/// Guests restored on a host, alone and two at once.
+pub(super) fn restore_live() -> Bill {
+    serde_json::from_str(include_str!("../../tests/data/restore-live.json")).unwrap()
+}
+
 /// Modelled.
 pub(super) fn demand_sim() -> Bill {
     serde_json::from_str(include_str!("../../tests/data/demand-sim.json")).unwrap()
@@ -36,7 +41,7 @@ pub(super) fn all() -> Vec<Bill> {
         include_str!("../../tests/data/pin-sim.json"),
     ];
     let counted = counted.map(|json| serde_json::from_str(json).unwrap());
-    [sample(), demand_live(), demand_sim(), pin()]
+    [sample(), demand_live(), restore_live(), demand_sim(), pin()]
         .into_iter()
         .chain(counted)
         .collect()

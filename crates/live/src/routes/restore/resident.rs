@@ -13,7 +13,7 @@ use super::conversation::now;
 /// Interval between two looks.
 const PERIOD: Duration = Duration::from_millis(1);
 /// Moments that a row keeps.
-const KEPT: usize = 48;
+const KEPT: usize = 32;
 /// Looks at most: a minute.
 const MOST: usize = 60_000;
 
