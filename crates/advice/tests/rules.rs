@@ -42,7 +42,7 @@ const MEMORY: &str = "0x0=0x7f0000000000:0x40000000";
 
 fn observed(name: &str) -> Observation {
     let file = File::open(capture(name)).unwrap();
-    if name.starts_with("discard-") {
+    if name.starts_with("why-") {
         let causes = causes(name, file, &[MEMORY.parse().unwrap()], &mut |_| ());
         return causes.unwrap().observation();
     }
@@ -202,7 +202,13 @@ fn a_host_is_told_how_to_record_what_it_cannot_tell() {
     let on = rules.before(&facts);
     assert_eq!(on.advice, []);
     let demand = &on.record["pagetoll read --how demand"];
-    assert_eq!(demand, &["uffd-copy-batch", "uffd-exit", "uffd-many-vcpus"]);
+    let of_demand = [
+        "uffd-copy-batch",
+        "uffd-exit",
+        "uffd-many-vcpus",
+        "uffd-prefault",
+    ];
+    assert_eq!(demand, &of_demand);
     assert!(!on.record.keys().any(|record| record.contains("xentrace")));
 }
 
