@@ -58,6 +58,13 @@ pub(super) struct Measured {
     pub(super) control: Wrong,
 }
 
+impl Measured {
+    /// Reports of all guests of all timed runs.
+    pub(super) fn reports(&self) -> impl Iterator<Item = &CloneReport> {
+        self.runs.iter().flatten()
+    }
+}
+
 /// A lack of the host, and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lacking {

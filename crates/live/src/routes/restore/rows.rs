@@ -94,10 +94,8 @@ impl OrderedLine<'_> {
     fn row(&self, boundary: Operation, measured: &Measured, lines: &[LineRuns]) -> Row {
         let pages = self.pages(boundary);
         let of_run = |run: &Vec<CloneReport>| mean(run, |report| time(boundary, report));
-        let costs = measured
-            .runs
-            .iter()
-            .map(|run| of_run(run) / pages.get() as f64);
+        let costs = measured.runs.iter();
+        let costs = costs.map(|run| of_run(run) / pages.get() as f64);
         let figures = Figures::of_runs(costs.collect()).map(|figures| Figures {
             restored: self.restored(boundary, measured, lines),
             crossings: (boundary == Operation::LastPage).then(|| self.crossings(measured)),
@@ -123,8 +121,8 @@ impl OrderedLine<'_> {
         measured: &Measured,
         lines: &[LineRuns],
     ) -> Option<Restored> {
-        let all: Vec<&CloneReport> = measured.runs.iter().flatten().collect();
-        let mut times: Vec<f64> = all.iter().map(|report| time(boundary, report)).collect();
+        let all = || measured.reports();
+        let mut times: Vec<f64> = all().map(|report| time(boundary, report)).collect();
         let times = Restored::of_times(&mut times)?;
         match boundary {
             Operation::SetResident => Some(Restored {
@@ -134,12 +132,11 @@ impl OrderedLine<'_> {
                 ..times
             }),
             Operation::LastPage => Some(Restored {
-                longest_stall: all
-                    .iter()
-                    .filter_map(|report| report.stall)
-                    .reduce(f64::max),
-                read_from_storage: mean_of_some(&all, |report| report.storage),
-                cpu_time: mean_of_some(&all, |report| Some(report.cpu)),
+                longest_stall: all().filter_map(|report| report.stall).reduce(f64::max),
+                read_from_storage: all()
+                    .all(|report| report.storage.is_some())
+                    .then(|| mean(all(), |report| report.storage.unwrap_or(0) as f64)),
+                cpu_time: Some(mean(all(), |report| report.cpu as f64)),
                 ..times
             }),
             _ => Some(times),
@@ -154,10 +151,10 @@ impl OrderedLine<'_> {
 
     /// Messages or exits of a page, and faults of the process.
     fn crossings(&self, measured: &Measured) -> Crossings {
-        let all: Vec<CloneReport> = measured.runs.iter().flatten().cloned().collect();
         let pages = self.request.order.pages.get() as f64;
-        let per_page =
-            |count: fn(&CloneReport) -> u64| mean(&all, |report| count(report) as f64) / pages;
+        let per_page = |count: fn(&CloneReport) -> u64| {
+            mean(measured.reports(), |report| count(report) as f64) / pages
+        };
         let handled = match self.line.mechanism {
             Restore::Exit => "exit",
             _ => "uffd-message",
@@ -182,16 +179,15 @@ impl OrderedLine<'_> {
 
     /// Items of the last page's cost. Handlers are timed; where one vCPU waits for one reader their times are parts of it.
     fn tolls(&self, measured: &Measured, cost: f64) -> Vec<Toll> {
-        let all: Vec<CloneReport> = measured.runs.iter().flatten().cloned().collect();
         let pages = self.request.order.pages.get() as f64;
-        let first = mean(&all, |report| report.first as f64) / pages;
+        let first = mean(measured.reports(), |report| report.first as f64) / pages;
         let mut tolls = vec![Toll::once("before the first instruction", first)];
         let is_serial = self.line.vcpus == 1
             && (self.request.readers == 1 || self.line.mechanism == Restore::Exit)
             && self.line.mechanism != Restore::UffdPrefault;
         let item = |name, time: fn(&Handled) -> u64| {
-            let calls = mean(&all, |report| report.handled.calls as f64);
-            let time = mean(&all, |report| time(&report.handled) as f64);
+            let calls = mean(measured.reports(), |report| report.handled.calls as f64);
+            let time = mean(measured.reports(), |report| time(&report.handled) as f64);
             (time > 0.0 && calls > 0.0).then(|| Toll::new(name, calls / pages, time / calls))
         };
         if is_serial {
@@ -222,7 +218,7 @@ impl OrderedLine<'_> {
         let guests = measured.runs.iter().map(Vec::len).sum::<usize>() as u64;
         let pages = self.request.order.pages.get() * guests;
         let vcpus = u64::from(self.line.vcpus) * guests;
-        let wrong = Wrong::of(measured.runs.iter().flatten());
+        let wrong = Wrong::of(measured.reports());
         let control = measured.control;
         let check = Check::against_control;
         let mut checks = vec![
@@ -316,7 +312,9 @@ impl OrderedLine<'_> {
             faults,
             pages: settled(|handled| handled.pages),
             touches: (self.request.set.len() as f64 - faults).max(0.0),
-            time: of(measured, |report| (report.set - report.first) as f64),
+            time: mean(measured.reports(), |report| {
+                (report.set - report.first) as f64
+            }),
         }
     }
 }
@@ -338,21 +336,17 @@ fn time(boundary: Operation, report: &CloneReport) -> f64 {
     nanos as f64
 }
 
-fn of(measured: &Measured, value: impl Fn(&CloneReport) -> f64) -> f64 {
-    let all: Vec<CloneReport> = measured.runs.iter().flatten().cloned().collect();
-    mean(&all, value)
-}
-
 /// The mean over guests; 0 of none.
-fn mean(reports: &[CloneReport], value: impl Fn(&CloneReport) -> f64) -> f64 {
-    let sum: f64 = reports.iter().map(value).sum();
-    sum / (reports.len().max(1) as f64)
-}
-
-fn mean_of_some(reports: &[&CloneReport], value: fn(&CloneReport) -> Option<u64>) -> Option<f64> {
-    let values: Option<Vec<u64>> = reports.iter().map(|report| value(report)).collect();
-    let values = values.filter(|values| !values.is_empty())?;
-    Some(values.iter().sum::<u64>() as f64 / values.len() as f64)
+fn mean<'r>(
+    reports: impl IntoIterator<Item = &'r CloneReport>,
+    value: impl Fn(&CloneReport) -> f64,
+) -> f64 {
+    let (sum, count) = reports
+        .into_iter()
+        .fold((0.0, 0_u32), |(sum, count), report| {
+            (sum + value(report), count + 1)
+        });
+    sum / f64::from(count.max(1))
 }
 
 fn kept(measured: &Measured) -> Option<KeptMemory> {
@@ -402,3 +396,6 @@ pub(super) fn crowding(cpus: usize) -> String {
         "warning: rows of more than {cpus} guests or vCPUs include waiting for one of {cpus} CPUs"
     )
 }
+
+#[cfg(test)]
+mod tests;
