@@ -23,8 +23,9 @@ use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, Unit};
 
 use crate::LiveError;
 use crate::host::{self, Watch};
+use crate::routes::limits::{Lacking, require_any};
 use crate::vcpus::content::Content;
-use line::{Lacking, LineRuns, Outcome, SelftestRuns};
+use line::{LineRuns, Outcome, SelftestRuns};
 pub(crate) use request::Request;
 use run::Setup;
 
@@ -47,7 +48,7 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     let mut bench = Bench::new(request);
     bench.run(request, &content, context)?;
     let load = watch.end()?;
-    require_any(&bench.lines)?;
+    require_any(bench.lines.iter().map(|line| line.outcome.as_ref().err()))?;
     Ok(Billed {
         draft: draft(request, &bench, load),
         stacks: Stacks::new(),
@@ -115,17 +116,6 @@ impl Bench {
             rates.push(selftest::run(request, program, *line, stop)?);
         }
         Ok(())
-    }
-}
-
-/// A bill has at least one line with figures.
-fn require_any(lines: &[LineRuns]) -> Result<(), LiveError> {
-    let lacking = lines.first().and_then(|first| first.outcome.as_ref().err());
-    match lacking {
-        Some(Lacking { what, remedy }) if lines.iter().all(|line| line.outcome.is_err()) => {
-            Err(LiveError::environment(what, remedy))
-        }
-        _ => Ok(()),
     }
 }
 

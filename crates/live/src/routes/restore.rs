@@ -1,7 +1,7 @@
 //! The `restore` route on this host: an image becomes a guest's memory by each mechanism, and the guest runs its touches.
 //!
 //! Each guest is a process of its own, as a VMM is. Its machine is there beforehand, with vCPUs that have run; what is timed
-//! begins where it is told to bring its memory back. Three boundaries are the guest's own, whatever the mechanism: it has
+//! begins with the order to bring its memory back. Three boundaries are the guest's own, whatever the mechanism: it has
 //! executed its first instruction, it has touched its working set, it has touched every page. Then guest and host compare
 //! every word. Runs of all lines take turns, so that a drift of the machine meets all of them.
 //!
@@ -33,11 +33,12 @@ use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, RouteMech
 use crate::LiveError;
 use crate::guest_memory::require_hugepages;
 use crate::host::{self, Watch};
+use crate::routes::limits::{Lacking, require_any};
 use crate::vcpus::content::Content;
 use clones::Guests;
 use conversation::{CloneOrder, Extent};
 use image::Image;
-use line::{Lacking, Line, LineRuns, Measured};
+use line::{Line, LineRuns, Measured};
 use request::ImageOrder;
 
 pub use clone::restore_clone;
@@ -70,7 +71,7 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     let watch = Watch::begin()?;
     let lines = bench.run(context)?;
     let load = watch.end()?;
-    require_any(&lines)?;
+    require_any(lines.iter().map(|line| line.outcome.as_ref().err()))?;
     Ok(Billed {
         draft: draft(request, &bench, &lines, load),
         stacks: Stacks::new(),
@@ -296,17 +297,6 @@ impl<'a> Bench<'a> {
         let reports = Self::guests(1).restore(&order, stop)?;
         let mut present = reports.into_iter().map(|report| report.present);
         Ok(present.next().unwrap_or_default())
-    }
-}
-
-/// A bill has at least one line with figures.
-fn require_any(lines: &[LineRuns]) -> Result<(), LiveError> {
-    let lacking = lines.first().and_then(|first| first.outcome.as_ref().err());
-    match lacking {
-        Some(Lacking { what, remedy }) if lines.iter().all(|line| line.outcome.is_err()) => {
-            Err(LiveError::environment(what, remedy))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -8,8 +8,8 @@ use pagetoll_pager::ReaderStop;
 
 use crate::LiveError;
 
-/// Does `work` while `count` threads run `read`, and returns the results of all. The work is told by its argument whether
-/// all readers are well.
+/// Does `work` while `count` threads run `read`, and returns the results of all. The work gets a function that is false once a
+/// reader has failed.
 ///
 /// # Errors
 /// The first of a reader; those of the work.

@@ -7,6 +7,7 @@ use pagetoll_bill::RouteMechanism;
 use pagetoll_bill::route::live::Demand;
 
 use super::folios::Folios;
+use crate::routes::limits::Lacking;
 use pagetoll_pager::Counts;
 
 /// Parameters of a row's runs.
@@ -57,13 +58,6 @@ impl Measured {
 
 /// The runs of a line, or why it has none.
 pub(super) type Outcome = Result<Vec<Measured>, Lacking>;
-
-/// A lack of the host, and its remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lacking {
-    pub(super) what: String,
-    pub(super) remedy: String,
-}
 
 /// A line and its runs.
 #[derive(Clone, Debug)]

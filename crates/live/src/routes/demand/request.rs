@@ -13,6 +13,7 @@ use super::line::Line;
 use super::selftest;
 use crate::LiveError;
 use crate::guest_memory::page_size;
+use crate::routes::limits::{check_batches, check_range};
 
 /// Pages are those of each vCPU; a batch is at most what a page table holds. By default batches that show the slope,
 /// and enough runs for a deviation.
@@ -92,23 +93,13 @@ impl Request {
             return Err(OrderError::Empty("--vcpus").into());
         }
         for vcpus in &self.vcpus {
-            check_range("--vcpus", *vcpus, MOST_VCPUS)?;
+            check_range("--vcpus", *vcpus, 1..=MOST_VCPUS)?;
         }
-        check_range("--readers", self.readers, MOST_READERS)?;
-        self.check_batches()?;
+        check_range("--readers", self.readers, 1..=MOST_READERS)?;
+        check_batches(&self.order.batches)?;
         self.check_memory()?;
         selftest::check(&self)?;
         Ok(self)
-    }
-
-    fn check_batches(&self) -> Result<(), LiveError> {
-        let mut batches = self.order.batches.iter();
-        match batches.find(|batch| !batch.is_power_of_two()) {
-            Some(batch) => Err(LiveError::BadOrder(format!(
-                "--batch {batch}: expected a power of two, as blocks of pages are aligned"
-            ))),
-            None => Ok(()),
-        }
     }
 
     fn check_memory(&self) -> Result<(), LiveError> {
@@ -193,12 +184,4 @@ impl Request {
     pub(super) fn most_pages(&self) -> u64 {
         u64::from(self.most_vcpus()) * self.order.pages.get()
     }
-}
-
-fn check_range(option: &str, given: u32, most: u32) -> Result<(), LiveError> {
-    if (1..=most).contains(&given) {
-        return Ok(());
-    }
-    let problem = format!("{option} {given}: expected 1 to {most}");
-    Err(LiveError::BadOrder(problem))
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use pagetoll_backend::{Class, Classified, Quiet, Stopped};
+use pagetoll_backend::{Quiet, Stopped};
 use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{
     Access, DemandSpec, Faults, MemoryKind, Placement, Ring, Sequence, Sharing, Spec, Waiting,
@@ -181,24 +181,6 @@ fn a_stop_ends_a_bill() {
         ended,
         Err(LiveError::Stopped(Stopped) | LiveError::Environment { .. })
     ));
-}
-
-#[test]
-fn a_bill_without_any_measurable_line_is_an_error() {
-    let line = request(1).lines()[0];
-    let runs = |outcome| LineRuns { line, outcome };
-    let lacking = || {
-        runs(Err(Lacking {
-            what: "no pages".into(),
-            remedy: "get some".into(),
-        }))
-    };
-    assert!(require_any(&[lacking(), runs(Ok(vec![]))]).is_ok());
-    let error = require_any(&[lacking(), lacking()]).unwrap_err();
-    assert_eq!(
-        (error.to_string().as_str(), error.class()),
-        ("no pages; get some", Class::Environment)
-    );
 }
 
 #[test]

@@ -130,7 +130,7 @@ impl Guests {
         })?;
         let last = reports.first().map_or(0, |report| report.last);
         let moments = moments.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(resident::told(&moments, last, order.pages))
+        Ok(resident::thinned(&moments, last, order.pages))
     }
 
     fn lead(

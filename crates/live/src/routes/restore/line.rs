@@ -8,6 +8,7 @@ use pagetoll_bill::row::{Moment, PageCache};
 
 use super::clones::Wrong;
 use super::conversation::{CloneReport, Kept};
+use crate::routes::limits::Lacking;
 
 /// Parameters of the runs of three rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,13 +64,6 @@ impl Measured {
     pub(super) fn reports(&self) -> impl Iterator<Item = &CloneReport> {
         self.runs.iter().flatten()
     }
-}
-
-/// A lack of the host, and its remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lacking {
-    pub(super) what: String,
-    pub(super) remedy: String,
 }
 
 /// A line and its runs, or why it has none.

@@ -13,6 +13,7 @@ use pagetoll_units::Pages;
 use super::line::Line;
 use super::touches::{self, Choice, Order};
 use crate::LiveError;
+use crate::routes::limits::{check_batches, check_range};
 
 /// Pages are those of the image: 512 MiB. A batch is at most what a page table holds.
 const LIMITS: Limits = Limits {
@@ -94,9 +95,9 @@ impl Request {
             pages: order.pages.get(),
         };
         let overlap = restore.overlap.unwrap_or(OVERLAP);
-        check_range("--overlap", overlap, 0, 100)?;
+        check_range("--overlap", overlap, 0..=100)?;
         let readers = spec.demand.readers.unwrap_or(1);
-        check_range("--readers", readers, 1, MOST_READERS)?;
+        check_range("--readers", readers, 1..=MOST_READERS)?;
         let sorted = |option, given: &Option<Vec<u32>>, most| {
             numbers(option, given.as_deref().unwrap_or(&[1]), most)
         };
@@ -234,35 +235,18 @@ fn list(path: &Path, choice: Choice) -> Result<Vec<u64>, LiveError> {
     touches::parse(&text, choice.pages).map_err(named)
 }
 
-fn check_batches(batches: &[u32]) -> Result<(), LiveError> {
-    match batches.iter().find(|batch| !batch.is_power_of_two()) {
-        Some(batch) => Err(LiveError::BadOrder(format!(
-            "--batch {batch}: expected a power of two, as blocks of pages are aligned"
-        ))),
-        None => Ok(()),
-    }
-}
-
 /// Numbers within a range, ascending and each once.
 fn numbers(option: &'static str, given: &[u32], most: u32) -> Result<Vec<u32>, LiveError> {
     let mut numbers = given.to_vec();
     numbers.sort_unstable();
     numbers.dedup();
     for number in &numbers {
-        check_range(option, *number, 1, most)?;
+        check_range(option, *number, 1..=most)?;
     }
     match numbers.is_empty() {
         true => Err(OrderError::Empty(option).into()),
         false => Ok(numbers),
     }
-}
-
-fn check_range(option: &str, given: u32, least: u32, most: u32) -> Result<(), LiveError> {
-    if (least..=most).contains(&given) {
-        return Ok(());
-    }
-    let problem = format!("{option} {given}: expected {least} to {most}");
-    Err(LiveError::BadOrder(problem))
 }
 
 #[cfg(test)]

@@ -44,14 +44,14 @@ fn resident(statm: &File) -> Option<u64> {
 }
 
 /// Some of the moments until the last page: those of even distances. No image has more pages than it has.
-pub(super) fn told(moments: &[Moment], last: u64, pages: u64) -> Vec<Moment> {
+pub(super) fn thinned(moments: &[Moment], last: u64, pages: u64) -> Vec<Moment> {
     let until = moments
         .iter()
         .take_while(|moment| moment.nanoseconds <= last as f64)
         .count();
     let step = until.div_ceil(KEPT).max(1);
-    let told = moments[..until].iter().step_by(step);
-    told.map(|moment| Moment {
+    let some = moments[..until].iter().step_by(step);
+    some.map(|moment| Moment {
         pages: moment.pages.min(pages),
         ..*moment
     })
@@ -69,15 +69,15 @@ mod tests {
             pages: at.into(),
         };
         let all: Vec<Moment> = (0..1000).map(moment).collect();
-        let told = told(&all, 480, 300);
+        let kept = thinned(&all, 480, 300);
         assert!(
-            told.len() <= KEPT && told.len() > KEPT / 2,
+            kept.len() <= KEPT && kept.len() > KEPT / 2,
             "{}",
-            told.len()
+            kept.len()
         );
-        assert_eq!(told[0], moment(0));
+        assert_eq!(kept[0], moment(0));
         assert!(
-            told.iter()
+            kept.iter()
                 .all(|moment| moment.nanoseconds <= 480.0 && moment.pages <= 300)
         );
     }

@@ -10,9 +10,10 @@ use pagetoll_units::Pages;
 
 use super::clones::Wrong;
 use super::conversation::{CloneReport, Handled};
-use super::line::{Lacking, Line, LineRuns, Measured};
+use super::line::{Line, LineRuns, Measured};
 use super::prediction::{Costs, OnDemand, Replay};
 use super::request::{ImageOrder, Request};
+use crate::routes::limits::Lacking;
 
 /// Share of the image that may be in memory of a lazy guest that touched nothing.
 const UNTOUCHED: f64 = 0.01;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::routes::demand::folios::Folios;
-use crate::routes::demand::line::{Lacking, Outcome};
+use crate::routes::demand::line::Outcome;
 use crate::routes::demand::tests::request;
+use crate::routes::limits::Lacking;
 
 fn run(wall: f64, by_vcpus: Counts) -> Measured {
     Measured {

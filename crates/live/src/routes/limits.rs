@@ -1,0 +1,73 @@
+//! Limits of orders and hosts that routes share.
+
+use std::ops::RangeInclusive;
+
+use crate::LiveError;
+
+/// A lack of the host, and its remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lacking {
+    pub(crate) what: String,
+    pub(crate) remedy: String,
+}
+
+/// Checks that a bill has at least one line with figures.
+///
+/// # Errors
+/// What the first line lacks, where all lack something.
+pub(crate) fn require_any<'l>(
+    lines: impl IntoIterator<Item = Option<&'l Lacking>>,
+) -> Result<(), LiveError> {
+    let lacking: Option<Vec<&Lacking>> = lines.into_iter().collect();
+    match lacking.as_deref() {
+        Some([Lacking { what, remedy }, ..]) => Err(LiveError::environment(what, remedy)),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a number of an order.
+///
+/// # Errors
+/// The option, its value, and the range.
+pub(crate) fn check_range(
+    option: &str,
+    given: u32,
+    range: RangeInclusive<u32>,
+) -> Result<(), LiveError> {
+    if range.contains(&given) {
+        return Ok(());
+    }
+    let (least, most) = range.into_inner();
+    let problem = format!("{option} {given}: expected {least} to {most}");
+    Err(LiveError::BadOrder(problem))
+}
+
+/// Checks that blocks of pages can be aligned.
+///
+/// # Errors
+/// The batch that is no power of two.
+pub(crate) fn check_batches(batches: &[u32]) -> Result<(), LiveError> {
+    match batches.iter().find(|batch| !batch.is_power_of_two()) {
+        Some(batch) => Err(LiveError::BadOrder(format!(
+            "--batch {batch}: expected a power of two, as blocks of pages are aligned"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bill_without_figures_says_what_its_first_line_lacks() {
+        let lacking = Lacking {
+            what: "no pages".into(),
+            remedy: "reserve some".into(),
+        };
+        assert!(require_any([Some(&lacking), None]).is_ok());
+        assert!(require_any([None]).is_ok());
+        let error = require_any([Some(&lacking), Some(&lacking)]).unwrap_err();
+        assert_eq!(error.to_string(), "no pages; reserve some");
+    }
+}
