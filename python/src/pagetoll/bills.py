@@ -28,8 +28,8 @@ class RowKey(NamedTuple):
     vcpus: int | None
     readers: int | None
     ring: int | None
-    cache: str | None
-    clones: int | None
+    cache: str | None = None
+    clones: int | None = None
 
     def __str__(self) -> str:
         """The axes that are set, as the program writes them: ``clear preserve-ad, batch 32, xen-pv-dom0``."""
