@@ -105,7 +105,8 @@ pub struct Bill<O = Order, R = Row> {
     pub stack: BTreeMap<String, String>,
     /// The order that was run, with all defaults resolved.
     pub order: O,
-    /// The lines. No two have the same operation, mechanism, batch, system, kernel, folio, vcpus, readers and ring.
+    /// The lines. No two have the same operation, mechanism, batch, system, kernel, folio, vcpus, readers, ring, cache and
+    /// clones.
     pub rows: Vec<R>,
     /// Caveats of these figures, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -37,6 +37,8 @@ class OfRow(Keyed, Record):
     vcpus: int | None = None
     readers: int | None = None
     ring: int | None = None
+    cache: str | None = None
+    clones: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
