@@ -34,6 +34,9 @@ pub struct Fix {
     /// The fix of Linux whose kernel its checks run on; a fix of Linux has its own.
     #[serde(default)]
     pub kernel: Option<String>,
+    /// The fix of Xen that its checks run on unless another Xen is given; absent where that is Debian's.
+    #[serde(default)]
+    pub xen: Option<String>,
     /// The guest that runs its checks.
     #[serde(default)]
     pub bench: Bench,
@@ -363,6 +366,16 @@ mod tests {
                 let files: BTreeSet<_> = expected.iter().map(|patch| patch.file).collect();
                 assert_eq!(files.len(), expected.len(), "{}", fix.name);
             }
+        }
+    }
+
+    #[test]
+    fn checks_run_on_fixes_of_the_other_program() {
+        let program = |name: &Option<String>| Some(find(name.as_ref()?).unwrap().program);
+        for fix in all() {
+            let expected = |program| (fix.program != program).then_some(program);
+            assert!(fix.kernel.is_none() || program(&fix.kernel) == expected(Program::Linux));
+            assert!(fix.xen.is_none() || program(&fix.xen) == expected(Program::Xen));
         }
     }
 

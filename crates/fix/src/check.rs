@@ -41,7 +41,8 @@ const PAIR: usize = 2;
 pub struct CheckOrder {
     /// The fix and the source that it is applied to.
     pub build: Order,
-    /// The hypervisor; unused for a fix of Xen and for [`Bench::KvmHost`](catalogue::Bench).
+    /// The hypervisor, in place of Debian's that of [`Fix::xen`]; unused for a fix of Xen and for
+    /// [`Bench::KvmHost`](catalogue::Bench).
     pub xen: XenSource,
     /// System under check.
     pub subject: Subject,
@@ -197,7 +198,7 @@ enum Maker<'a> {
     Linux {
         fix: &'static Fix,
         plan: Box<Plan<'a>>,
-        xen: &'a XenSource,
+        xen: XenSource,
     },
     Xen {
         build: &'a Order,
@@ -215,7 +216,7 @@ impl<'a> Maker<'a> {
         if let Subject::Given(kernel) = &order.subject {
             return Ok(Self::Given(Stack {
                 kernel: kernel.clone(),
-                xen: order.xen.clone(),
+                xen: xen_for(fix, order, &surroundings)?,
             }));
         }
         let build = &order.build;
@@ -223,7 +224,7 @@ impl<'a> Maker<'a> {
             Program::Linux => Self::Linux {
                 fix,
                 plan: Box::new(Plan::new(build, surroundings)?),
-                xen: &order.xen,
+                xen: xen_for(fix, order, &surroundings)?,
             },
             Program::Xen => Self::Xen {
                 build,
@@ -255,7 +256,7 @@ impl<'a> Maker<'a> {
                 };
                 Ok(Stack {
                     kernel: KernelSource::Built(Box::new(built.kernel)),
-                    xen: (*xen).clone(),
+                    xen: xen.clone(),
                 })
             }
             Self::Xen {
@@ -289,6 +290,22 @@ fn kernel_for(
     };
     let built = build::build(&order, surroundings)?;
     Ok(KernelSource::Built(Box::new(built.kernel)))
+}
+
+/// Hypervisor for the checks of a fix of Linux: the one that was given, or built with the fix that the kernel asks for.
+fn xen_for(
+    fix: &Fix,
+    order: &CheckOrder,
+    surroundings: &Surroundings<'_>,
+) -> Result<XenSource, FixError> {
+    let given = order.xen != (XenSource::Debian { suite: None });
+    let Some(name) = fix.xen.as_ref().filter(|_| !given) else {
+        return Ok(order.xen.clone());
+    };
+    let spec = Spec::xen(name)?;
+    let flavour = hypervisor::Flavour::Lab;
+    let built = hypervisor::build(&spec, flavour, order.build.freshness, surroundings)?;
+    Ok(XenSource::Built(Box::new(built)))
 }
 
 /// Data that all boots of a check share.

@@ -92,7 +92,7 @@ fn before(fix: &Fix, series: &Series) -> Vec<String> {
         .iter()
         .filter_map(|name| catalogue::find(name).ok());
     let titles: Vec<_> = fixes
-        .flat_map(|fix| fix.patches(series))
+        .flat_map(|fix| fix.stack(series))
         .map(|patch| listed(&patch))
         .collect();
     if titles.is_empty() {
