@@ -43,6 +43,7 @@ unsigned int kernel_warnings(char *first, size_t size);
  * uffd-wp-markers: write-protection by userfaultfd outlives the entries of a shared mapping.
  * accounting: mapcounts and resident set sizes after zapping.
  * foreign: another domain's pages, mapped across page tables, are those of that domain, and are let go.
+ * clear-range: Xen's hypercall that clears a run of entries, on a page table of its own, rightly and wrongly called.
  */
 #define EACH_CHECK(check)                                   \
 	check("shared-files", check_shared_files)           \
@@ -60,7 +61,8 @@ unsigned int kernel_warnings(char *first, size_t size);
 	check("soft-dirty", check_soft_dirty)               \
 	check("uffd-wp-markers", check_uffd_wp_markers)     \
 	check("accounting", check_accounting)               \
-	check("foreign", check_foreign)
+	check("foreign", check_foreign)                     \
+	check("clear-range", check_clear_range)
 
 #define DECLARE(name, function) struct finding function(uint32_t pages);
 EACH_CHECK(DECLARE)

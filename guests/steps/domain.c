@@ -11,6 +11,8 @@
 #define HYPERVISOR_MEMORY_OP 12
 #define HYPERVISOR_DOMCTL 36
 
+#define XENMEM_INCREASE_RESERVATION 0
+#define XENMEM_DECREASE_RESERVATION 1
 #define XENMEM_MAXIMUM_RAM_PAGE 2
 #define XENMEM_POPULATE_PHYSMAP 6
 #define XENMEM_MAXIMUM_GPFN 14
@@ -29,6 +31,9 @@
 #define NEWEST_CREATEDOMAIN 0x17
 /* That of 4.19, after which another word comes before what a translated domain takes. */
 #define NEWEST_EMULATION_FLAGS 0x16
+
+#define DOM0 0
+#define DOMID_SELF 0x7ff0
 
 #define DOMINF_DYING 1
 #define DOMINF_HVM_GUEST 2
@@ -199,6 +204,38 @@ bool domain_exists(const struct domain *domain)
 	struct domaininfo info;
 
 	return domain_info(domain->id, &info);
+}
+
+/* Changes what this domain has by so many frames; `frames` come from Xen, or go there. */
+static void reserve(uint64_t operation, uint64_t *frames, uint32_t count)
+{
+	static struct memory_reservation own;
+	long done;
+
+	own = (struct memory_reservation){ .frames = frames, .count = count, .domain = DOMID_SELF };
+	privcmd_lock(&own, sizeof(own));
+	privcmd_lock(frames, count * sizeof(*frames));
+	done = privcmd_hypercall(HYPERVISOR_MEMORY_OP, operation, (uint64_t)&own);
+	if (done != count)
+		fail_with("change this domain's reservation", done < 0 ? -done : ENOMEM);
+}
+
+void domain_own_frames(uint64_t *frames, uint32_t count)
+{
+	static struct domctl limit;
+	struct domaininfo info;
+
+	if (!domain_info(DOM0, &info))
+		fail("look at dom0");
+	limit = (struct domctl){ .cmd = DOMCTL_MAX_MEM, .domain = DOM0, .max_memkb = (info.pages + count) * 4 };
+	if (domctl(&limit))
+		fail("set the memory of dom0");
+	reserve(XENMEM_INCREASE_RESERVATION, frames, count);
+}
+
+void domain_return_frames(uint64_t *frames, uint32_t count)
+{
+	reserve(XENMEM_DECREASE_RESERVATION, frames, count);
 }
 
 /* The number after that of the last frame that the domain may have. */

@@ -28,6 +28,10 @@ void domain_destroy(struct domain *domain);
 /* Finds pages of an existing domain, as many as it has and `most` at most; ends the guest where there is no such domain. */
 void domain_find(struct domain *domain, uint16_t id, uint32_t most);
 
+/* Frames that Xen gives to dom0, which runs this, and of which its kernel knows nothing; and back. */
+void domain_own_frames(uint64_t *frames, uint32_t count);
+void domain_return_frames(uint64_t *frames, uint32_t count);
+
 /* Whether Xen still has it. */
 bool domain_exists(const struct domain *domain);
 
