@@ -38,8 +38,8 @@ VENV = $(CURDIR)/target/python-venv
 CLUSTER = smoke
 LIBRARIES = pagetoll-engine pagetoll-marks pagetoll-pager pagetoll-xentrace
 FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-lazy-mmu xen-lazy-mmu@7.3 xen-pv-lazy-clear \
-	xen-pv-get-and-clear xen-pv-get-and-clear@7.3 xen-mmu-update-batch kvm-exit-on-missing kvm-no-host-walk \
-	kvm-tdp-prefetch
+	xen-pv-get-and-clear xen-pv-get-and-clear@7.3 xen-mmu-update-batch xen-clear-range xen-pv-clear-range \
+	kvm-exit-on-missing kvm-no-host-walk kvm-tdp-prefetch
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
