@@ -7,6 +7,7 @@
  *   bill INTERFACE SHAPE PAGES REPEATS
  *   trace INTERFACE SHAPE PAGES
  *   conformance FILE
+ *   check NAME PAGES
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,6 +34,8 @@ static void run_step(const char *line)
 		step_trace(&(struct bill){ interface_find(interface), shape, pages, 1 });
 	else if (sscanf(line, "conformance %255s", path) == 1)
 		step_conformance(path);
+	else if (sscanf(line, "check %255s %lu", path, &pages) == 2)
+		step_check(path, pages);
 	else
 		fail_with(line, EINVAL);
 }

@@ -23,6 +23,9 @@ void step_trace(const struct bill *bill);
 /* conformance FILE: runs the cases of a file, a result line each. */
 void step_conformance(const char *path);
 
+/* check NAME PAGES: see checks.c. PAGES is a multiple of those of a large page. */
+void step_check(const char *name, uint32_t pages);
+
 /*
  * Pages accounted to this process, by proc(5): VmLck, mm->locked_vm, for type1; VmPin, mm->pinned_vm, for iommufd, which
  * charges the user (drivers/iommu/iommufd/pages.c, iopt_pages_update_pinned; 7.3).

@@ -287,6 +287,8 @@ pub enum PinStep {
     },
     /// Runs the conformance cases in a file.
     Conformance(&'static str),
+    /// Runs a check.
+    Check { name: String, pages: u32 },
 }
 
 impl Display for PinStep {
@@ -306,6 +308,7 @@ impl Display for PinStep {
                 pages,
             } => write!(f, "trace {interface} {shape} {}", pages.get()),
             Self::Conformance(file) => write!(f, "conformance /{file}"),
+            Self::Check { name, pages } => write!(f, "check {name} {pages}"),
         }
     }
 }
@@ -524,6 +527,10 @@ mod tests {
                 pages,
             },
             PinStep::Conformance("cases"),
+            PinStep::Check {
+                name: "unpinned".to_owned(),
+                pages: 1,
+            },
         ];
         assert_eq!(known_to(&["pin-probe/main.c"]), verbs(&pin));
         let demand = [

@@ -4,6 +4,7 @@
 //! `guests/pin-probe` drives through VFIO. With tracing, one more boot of each kernel, for the parts of the costs only.
 
 mod boots;
+mod check;
 pub mod conformance;
 mod graph;
 mod materials;
@@ -13,6 +14,7 @@ mod rows;
 use std::time::Duration;
 
 use boots::{Boots, KernelRuns};
+pub use check::check;
 use materials::Materials;
 use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::row::Folio;
