@@ -19,7 +19,7 @@ use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelImage;
 
 use crate::catalogue::{self, Compile, Fix, Patch};
-use crate::config::{self, Flavour};
+use crate::config::{self, Devices, Flavour};
 use crate::error::{FixError, refused};
 use crate::git::{Checkout, Commit};
 use crate::make::Make;
@@ -49,6 +49,8 @@ pub struct Order {
     pub jobs: usize,
     /// Kernel configuration.
     pub flavour: Flavour,
+    /// Devices that it has beside.
+    pub devices: Devices,
 }
 
 impl Order {
@@ -57,6 +59,11 @@ impl Order {
         let mut patches = catalogue::flavour_patches(self.flavour, self.spec.series);
         patches.extend(self.spec.patches());
         patches
+    }
+
+    /// Settings of the configuration over Debian's.
+    fn wanted(&self) -> String {
+        self.flavour.wanted(self.spec.arch(), self.devices)
     }
 
     /// Refuses PREEMPT_RT for sources that do not have it; a tree of the user's own may have it as a patch.
@@ -233,7 +240,7 @@ impl<'a> Plan<'a> {
 
     /// Configuration that kbuild is given.
     fn config(&self) -> String {
-        config::trimmed(&self.source.config, &self.order.flavour.wanted(self.arch()))
+        config::trimmed(&self.source.config, &self.order.wanted())
     }
 
     /// Digest of everything that makes two kernels differ.
@@ -340,7 +347,7 @@ impl<'a> Plan<'a> {
 
     fn configure(&self, make: &Make<'_>) -> Result<(), FixError> {
         make.configure(&self.config())?;
-        self.require(make, &self.order.flavour.wanted(self.arch()))
+        self.require(make, &self.order.wanted())
     }
 
     /// Files that differ from the source in a tree that can be used again.

@@ -11,7 +11,7 @@ use include_dir::{Dir, File, include_dir};
 use pagetoll_bill::Arch;
 use serde::Deserialize;
 
-use crate::config::Flavour;
+use crate::config::{Devices, Flavour};
 use crate::error::{FixError, refused};
 
 /// A fix, as its `fix.toml` describes it.
@@ -79,13 +79,26 @@ pub enum Bench {
     XenDom0,
     /// A host of guests of its own, without Xen; the checks are those of `guests/demand-probe`.
     KvmHost,
+    /// A machine with an IOMMU and a device behind it, without Xen; the checks are those of `guests/pin-probe`.
+    VfioHost,
+}
+
+impl Bench {
+    /// Devices that a kernel needs on it.
+    #[must_use]
+    pub const fn devices(self) -> Devices {
+        match self {
+            Self::XenDom0 | Self::KvmHost => Devices::Absent,
+            Self::VfioHost => Devices::Vfio,
+        }
+    }
 }
 
 /// A check inside the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// Name in `checks.c` of `guests/init` or `guests/demand-probe`.
+    /// Name in `checks.c` of `guests/init`, `guests/demand-probe` or `guests/pin-probe`.
     pub name: String,
     /// Pages that it works on, or operations on pages.
     pub pages: u32,
@@ -105,7 +118,7 @@ impl Check {
         match flavour {
             Flavour::Lab => Some(&self.control),
             Flavour::Rt => self.rt_control.as_deref(),
-            Flavour::Debug | Flavour::Vfio => None,
+            Flavour::Debug => None,
         }
     }
 }
@@ -206,7 +219,7 @@ fn patches_in(folder: &Path) -> Vec<Patch> {
 /// The patches without which a kernel of a series fails in a configuration, with a fix or not.
 pub(crate) fn flavour_patches(flavour: Flavour, series: &Series) -> Vec<Patch> {
     let folder = match flavour {
-        Flavour::Lab | Flavour::Vfio => return Vec::new(),
+        Flavour::Lab => return Vec::new(),
         Flavour::Debug => DEBUG,
         Flavour::Rt => RT,
     };

@@ -16,7 +16,7 @@ use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 use pagetoll_lab::checks::{self, Finding, Findings, Purpose, Request, Step};
 use pagetoll_lab::guest::Guest;
-use pagetoll_lab::routes::demand;
+use pagetoll_lab::routes::{demand, pin};
 use pagetoll_lab::vm::cores::Cores;
 use pagetoll_lab::{BootOptions, LabError, Reuse};
 
@@ -41,8 +41,8 @@ const PAIR: usize = 2;
 pub struct CheckOrder {
     /// The fix and the source that it is applied to.
     pub build: Order,
-    /// The hypervisor, in place of Debian's that of [`Fix::xen`]; unused for a fix of Xen and for
-    /// [`Bench::KvmHost`](catalogue::Bench).
+    /// The hypervisor, in place of Debian's that of [`Fix::xen`]; unused for a fix of Xen and where the
+    /// [bench](catalogue::Bench) has none.
     pub xen: XenSource,
     /// System under check.
     pub subject: Subject,
@@ -403,6 +403,7 @@ impl Bench<'_> {
         let run = match self.fix.bench {
             catalogue::Bench::XenDom0 => checks::run,
             catalogue::Bench::KvmHost => demand::check,
+            catalogue::Bench::VfioHost => pin::check,
         };
         run(&request, &self.cores, &self.surroundings)
     }

@@ -22,20 +22,31 @@ pub enum Flavour {
     Debug,
     /// With PREEMPT_RT: page-table locks sleep, and their holders may be preempted.
     Rt,
-    /// With VFIO and the drivers of IOMMUs, which `pin` needs and which take longer to build.
+}
+
+/// Devices that a kernel hands to user space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Devices {
+    /// None: the kernel has no driver of an IOMMU.
+    #[default]
+    Absent,
+    /// VFIO and the drivers of IOMMUs, which `pin` needs and which take longer to build.
     Vfio,
 }
 
 impl Flavour {
     /// Lines of a `.config`.
-    pub(crate) fn wanted(self, arch: Arch) -> String {
+    pub(crate) fn wanted(self, arch: Arch, devices: Devices) -> String {
         let target = Target::for_arch(arch);
         let lab = [LAB, target.config].concat();
+        let lab = match devices {
+            Devices::Absent => lab,
+            Devices::Vfio => trimmed(&lab, &[VFIO, target.vfio].concat()),
+        };
         match self {
             Self::Lab => lab,
             Self::Debug => lab + DEBUG,
             Self::Rt => trimmed(&lab, RT),
-            Self::Vfio => trimmed(&lab, &[VFIO, target.vfio].concat()),
         }
     }
 }
@@ -131,23 +142,33 @@ mod tests {
     #[test]
     fn no_wish_is_made_twice() {
         for arch in Arch::ALL {
-            for flavour in [Flavour::Debug, Flavour::Rt, Flavour::Vfio] {
-                let wanted = flavour.wanted(*arch);
-                let mut options: Vec<_> = settings(&wanted).map(|setting| setting.option).collect();
-                let all = options.len();
-                options.sort_unstable();
-                options.dedup();
-                assert_eq!(options.len(), all, "{arch}, {flavour:?}");
+            for flavour in [Flavour::Lab, Flavour::Debug, Flavour::Rt] {
+                for devices in [Devices::Absent, Devices::Vfio] {
+                    let wanted = flavour.wanted(*arch, devices);
+                    let settings = settings(&wanted).map(|setting| setting.option);
+                    let mut options: Vec<_> = settings.collect();
+                    let all = options.len();
+                    options.sort_unstable();
+                    options.dedup();
+                    assert_eq!(options.len(), all, "{arch}, {flavour:?}, {devices:?}");
+                }
             }
         }
     }
 
     #[test]
     fn a_kernel_with_vfio_has_the_iommu_that_others_lack() {
-        let has = |flavour: Flavour, line| flavour.wanted(Arch::X86_64).contains(line);
-        assert!(has(Flavour::Lab, "CONFIG_IOMMU_SUPPORT=n"));
-        assert!(has(Flavour::Vfio, "CONFIG_IOMMU_SUPPORT=y"));
-        assert!(!has(Flavour::Vfio, "# CONFIG_IOMMU_SUPPORT is not set"));
-        assert!(has(Flavour::Vfio, "CONFIG_INTEL_IOMMU=y"));
+        for flavour in [Flavour::Lab, Flavour::Debug, Flavour::Rt] {
+            let absent = flavour.wanted(Arch::X86_64, Devices::Absent);
+            let vfio = flavour.wanted(Arch::X86_64, Devices::Vfio);
+            let off = |wanted: &str| {
+                settings(wanted)
+                    .any(|setting| setting.option == "CONFIG_IOMMU_SUPPORT" && setting.is_off())
+            };
+            assert!(off(&absent), "{flavour:?}");
+            assert!(!off(&vfio), "{flavour:?}");
+            assert!(vfio.contains("CONFIG_IOMMU_SUPPORT=y"), "{flavour:?}");
+            assert!(vfio.contains("CONFIG_INTEL_IOMMU=y"), "{flavour:?}");
+        }
     }
 }

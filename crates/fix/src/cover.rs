@@ -64,24 +64,29 @@ fn folded(text: &str, indent: &str) -> String {
 
 /// Commands that repeat figures and tests.
 fn repeat(fix: &Fix, series: &Series) -> Vec<String> {
-    let spec = format!("{PREFIX}{}@{}", fix.name, series.version);
-    let (route, option) = match (fix.program, fix.bench) {
-        (Program::Xen, _) => ("unmap", "xen"),
-        (Program::Linux, Bench::KvmHost) => ("demand --on lab", "kernel"),
-        (Program::Linux, Bench::XenDom0) => ("unmap", "kernel"),
+    let name = format!("{}@{}", fix.name, series.version);
+    let none = format!("none@{}", series.version);
+    let side_by_side = |route| {
+        format!("  pagetoll bill {route} --kernel {PREFIX}{none} \\\n    --kernel {PREFIX}{name}")
     };
-    let none = format!("{PREFIX}none@{}", series.version);
-    let options = match fix.program {
-        Program::Linux => format!("--{option} {none} \\\n    --{option} {spec}"),
-        Program::Xen => format!("--{option} {spec}"),
+    let bills = match (fix.program, fix.bench) {
+        (Program::Xen, _) => vec![format!("  pagetoll bill unmap --xen {PREFIX}{name}")],
+        (Program::Linux, Bench::KvmHost) => vec![side_by_side("demand --on lab")],
+        (Program::Linux, Bench::XenDom0) => vec![side_by_side("unmap")],
+        // A bill of pin takes images, and no two of one version.
+        (Program::Linux, Bench::VfioHost) => vec![
+            format!("  pagetoll fix build {none} --vfio"),
+            format!("  pagetoll fix build {name}"),
+            "  pagetoll bill pin --on lab --kernel IMAGE      (of each)".to_owned(),
+        ],
     };
-    vec![
+    let mut lines = vec![
         "To repeat the figures and the tests:".to_owned(),
         String::new(),
-        format!("  pagetoll bill {route} {options}"),
-        format!("  pagetoll fix check {}@{}", fix.name, series.version),
-        String::new(),
-    ]
+    ];
+    lines.extend(bills);
+    lines.extend([format!("  pagetoll fix check {name}"), String::new()]);
+    lines
 }
 
 /// The patches that have to be applied before.

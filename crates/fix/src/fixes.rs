@@ -30,12 +30,14 @@ impl Builder for Fixes {
         refresh: Wanted,
         surroundings: &Surroundings<'_>,
     ) -> Result<KernelImage, Error> {
+        let spec = Spec::linux(name, arch)?;
         let order = Order {
-            spec: Spec::linux(name, arch)?,
             source: None,
             freshness: Freshness::from(refresh),
             jobs: capacity::cpus(),
             flavour: Flavour::Lab,
+            devices: spec.devices(),
+            spec,
         };
         Ok(build(&order, surroundings)?.kernel)
     }

@@ -20,6 +20,6 @@ pub mod spec;
 mod target;
 mod tree;
 
-pub use config::Flavour;
+pub use config::{Devices, Flavour};
 pub use error::FixError;
 pub use fixes::Fixes;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use pagetoll_bill::Arch;
 
 use crate::catalogue::{self, Fix, Patch, Program, Series};
+use crate::config::Devices;
 use crate::error::{FixError, refused};
 
 /// Prefix of a fix's name in `--kernel` and `--xen`.
@@ -113,6 +114,12 @@ impl Spec {
     #[must_use]
     pub fn suite(&self) -> Option<&str> {
         self.suite.as_deref().or(self.series.suite.as_deref())
+    }
+
+    /// Devices that its kernel needs where the fix is checked.
+    #[must_use]
+    pub fn devices(&self) -> Devices {
+        self.fix.map(|fix| fix.bench.devices()).unwrap_or_default()
     }
 
     /// `none`, or the fix's name.

@@ -79,6 +79,9 @@ pub(crate) struct FixBuildArgs {
     /// Build a Xen with lock profiling, for `bill flush --on live`
     #[arg(long)]
     pub(crate) lock_profile: bool,
+    /// Build a kernel with VFIO and IOMMU drivers, for `bill pin`; a fix of VFIO always has them
+    #[arg(long)]
+    pub(crate) vfio: bool,
 }
 
 /// Build options of a kernel.

@@ -11,7 +11,7 @@ use pagetoll_fix::build::{KernelBuild, Order, build};
 use pagetoll_fix::catalogue::{self, Bench, Fix, Program};
 use pagetoll_fix::check::{CheckOrder, CheckResult, Control, Proof, Subject, check};
 use pagetoll_fix::spec::{PREFIX, Spec};
-use pagetoll_fix::{Flavour, cover, hypervisor};
+use pagetoll_fix::{Devices, Flavour, cover, hypervisor};
 use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
@@ -207,6 +207,7 @@ fn order_of(spec: Spec, args: BuildArgs) -> Result<Order> {
     }
     let (flavour, _) = args.flavour();
     Ok(Order {
+        devices: spec.devices(),
         spec,
         source: args.source,
         freshness: if args.refresh {
@@ -231,12 +232,17 @@ fn refuse(option: &str, given: bool, spec: &Spec) -> Result<(), Failure> {
 
 fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
     let (_, flavour_option) = args.build.flavour();
-    let order = match args.lock_profile {
+    let vfio = args.vfio;
+    let mut order = match args.lock_profile {
         true => order_of(Spec::xen(&args.name).map_err(Error::from)?, args.build)?,
         false => order(&args.name, args.build)?,
     };
     if let (Program::Xen, Some(option)) = (order.spec.program(), flavour_option) {
         refuse(option, true, &order.spec)?;
+    }
+    if vfio {
+        refuse("--vfio", order.spec.program() == Program::Xen, &order.spec)?;
+        order.devices = Devices::Vfio;
     }
     let began = Instant::now();
     let document = match order.spec.program() {
@@ -261,9 +267,11 @@ fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
 }
 
 /// The route that shows what a fix gives.
-fn billed_by(spec: &Spec) -> &'static str {
-    match (spec.fix.map(|fix| fix.bench), spec.arch()) {
-        (Some(Bench::KvmHost), _) | (None, Arch::Arm64) => "demand --on lab",
+fn billed_by(order: &Order) -> &'static str {
+    let spec = &order.spec;
+    match (order.devices, spec.fix.map(|fix| fix.bench), spec.arch()) {
+        (Devices::Vfio, ..) => "pin --on lab",
+        (_, Some(Bench::KvmHost), _) | (_, None, Arch::Arm64) => "demand --on lab",
         _ => "unmap",
     }
 }
@@ -275,10 +283,10 @@ fn built_document(order: &Order, built: &KernelBuild, taken: Duration) -> Docume
         "built"
     };
     let packages = built.kernel.packages.iter();
-    let route = billed_by(&order.spec);
-    // With --kernel fix:NAME, a bill builds the lab's flavour from Debian's source.
-    let kernel = match (&order.source, order.flavour) {
-        (None, Flavour::Lab) => format!("{PREFIX}{}", order.spec),
+    let route = billed_by(order);
+    // With --kernel fix:NAME, a bill builds the lab's flavour from Debian's source; pin takes files alone.
+    let kernel = match (&order.source, order.flavour, order.devices) {
+        (None, Flavour::Lab, Devices::Absent) => format!("{PREFIX}{}", order.spec),
         _ => built.kernel.image.display().to_string(),
     };
     let mut facts = vec![
@@ -431,7 +439,7 @@ const fn how(order: &CheckOrder) -> (&'static str, &'static str) {
         (Subject::Given(_), _) => ("given", "its checks on a kernel that was built elsewhere"),
         (Subject::Fixed { .. }, Flavour::Debug) => ("debug-kernel", "checks on a debug kernel"),
         (Subject::Fixed { .. }, Flavour::Rt) => ("rt-kernel", "checks on a PREEMPT_RT kernel"),
-        (Subject::Fixed { .. }, Flavour::Lab | Flavour::Vfio) => (
+        (Subject::Fixed { .. }, Flavour::Lab) => (
             "fixed",
             "checks, each beside a kernel broken so that it must fail",
         ),

@@ -66,6 +66,7 @@ fn what_is_of_the_other_program_is_refused() {
         &["--xen: not supported"],
     );
     refused(&["check", xen, "--bisect"], 2, &["--bisect: not supported"]);
+    refused(&["build", xen, "--vfio"], 2, &["--vfio: not supported"]);
     let unknown = ["check", xen, "--check", "swap,foreign"];
     refused(&unknown, 2, &["has no check 'swap'", "accounting"]);
     let own = ["check", xen, "--kernel", "debian"];

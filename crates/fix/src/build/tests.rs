@@ -60,6 +60,7 @@ impl Fixture {
                 freshness: Freshness::Cached,
                 jobs: 1,
                 flavour: Flavour::Lab,
+                devices: Devices::Absent,
             },
         }
     }

@@ -6,11 +6,11 @@ use std::thread;
 use anyhow::Result;
 use pagetoll_backend::{Context, Error};
 use pagetoll_bill::{Arch, Route};
-use pagetoll_fix::Flavour;
 use pagetoll_fix::build::Order;
 use pagetoll_fix::commits::Commits as Builds;
 use pagetoll_fix::git::{Commit, Repository};
 use pagetoll_fix::spec::{NONE, Spec};
+use pagetoll_fix::{Devices, Flavour};
 use pagetoll_host::Surroundings;
 use pagetoll_host::cache::Cache;
 use pagetoll_images::apt::Freshness;
@@ -41,7 +41,8 @@ impl<'a> Commits<'a> {
             source: None,
             freshness: Freshness::Cached,
             jobs: thread::available_parallelism().map_or(1, usize::from),
-            flavour: flavour(route),
+            flavour: Flavour::Lab,
+            devices: devices(route),
         };
         let surroundings = Surroundings {
             cache,
@@ -68,10 +69,10 @@ impl<'a> Commits<'a> {
     }
 }
 
-/// Configuration of kernels for this route.
-const fn flavour(route: Route) -> Flavour {
+/// Devices of kernels for this route.
+const fn devices(route: Route) -> Devices {
     match route {
-        Route::Pin => Flavour::Vfio,
+        Route::Pin => Devices::Vfio,
         Route::Unmap
         | Route::Fault
         | Route::Switch
@@ -79,6 +80,6 @@ const fn flavour(route: Route) -> Flavour {
         | Route::Flush
         | Route::Demand
         | Route::Restore
-        | Route::Count => Flavour::Lab,
+        | Route::Count => Devices::Absent,
     }
 }
