@@ -39,7 +39,7 @@ CLUSTER = smoke
 LIBRARIES = pagetoll-engine pagetoll-marks pagetoll-pager pagetoll-xentrace
 FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-lazy-mmu xen-lazy-mmu@7.3 xen-pv-lazy-clear \
 	xen-pv-get-and-clear xen-pv-get-and-clear@7.3 xen-mmu-update-batch xen-clear-range xen-pv-clear-range \
-	kvm-exit-on-missing kvm-no-host-walk kvm-tdp-prefetch
+	kvm-exit-on-missing kvm-no-host-walk kvm-tdp-prefetch iommu-iova-to-phys-run
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
