@@ -2,13 +2,14 @@
 //!
 //! Reports what a check found, without a verdict: that takes its negative control, which the caller knows.
 
-use pagetoll_host::Surroundings;
+use pagetoll_host::{Surroundings, capacity};
 use pagetoll_protocol::report::{CheckRun, Report};
 use pagetoll_protocol::step;
 use pagetoll_pv::session::XenOptions;
 
 use crate::error::LabError;
 use crate::guest::{Guest, GuestRun, Platform, Work};
+use crate::linux::NativeBoot;
 use crate::vm::cores::Cores;
 
 /// Two disks of 64 MiB, and the files and areas of the checks.
@@ -115,11 +116,30 @@ pub fn run(
     )
 }
 
+/// Boots without Xen for this many steps, when as many of the host's CPUs are free as the guest has.
+///
+/// # Errors
+/// Too little memory; a guest that does not come to the end.
+pub(crate) fn run_natively(
+    request: &Request,
+    boot: &NativeBoot<'_>,
+    steps: usize,
+    cores: &Cores,
+    surroundings: &Surroundings<'_>,
+) -> Result<Findings, LabError> {
+    let _cores = cores.take(boot.machine.mode.cpus(), surroundings.stop)?;
+    capacity::require_memory(boot.machine.memory_mib(), "the checks")?;
+    let steps = u64::try_from(steps).unwrap_or(u64::MAX);
+    let mut phase = surroundings.progress.begin(boot.name, steps + 3);
+    let guest_run = boot.run(*surroundings, phase.as_mut())?;
+    understand(request, &guest_run)
+}
+
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "other reports are of other routes"
 )]
-pub(crate) fn understand(request: &Request, guest_run: &GuestRun) -> Result<Findings, LabError> {
+fn understand(request: &Request, guest_run: &GuestRun) -> Result<Findings, LabError> {
     let mut found = Findings {
         xen: String::new(),
         linux: String::new(),

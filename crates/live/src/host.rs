@@ -116,7 +116,7 @@ pub(crate) fn require_userfaultfd() -> Result<(), LiveError> {
 /// Checks that `UFFDIO_CONTINUE` maps pages of shared memory.
 ///
 /// # Errors
-/// As [`require_userfaultfd`]; the kernel reports no minor faults of shared memory.
+/// There is no userfaultfd for guests, or the kernel reports no minor faults of shared memory.
 pub(crate) fn require_minor_faults() -> Result<(), LiveError> {
     require_userfaultfd()?;
     match Features::detect() {

@@ -326,7 +326,7 @@ impl<S: PageSource> Pager<S> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`new`](Self::new); a range is not the same part of the same shared file in both mappings, or has huge
+    /// Any error of [`new`](Self::new); a range is not the same part of the same shared file in both mappings, or has huge
     /// pages; the kernel reports no minor faults of shared memory (Linux 5.14, x86-64 and arm64).
     pub fn new_shared(
         memory: GuestMemoryMmap,

@@ -34,7 +34,7 @@ pub trait PageSource: Sync {
     /// others may have access to that memory, so that there must be no reference to it.
     ///
     /// # Errors
-    /// Those of `read_at`.
+    /// Any error of `read_at`.
     fn read_volatile_at(&self, offset: u64, target: &VolatileSlice<'_>) -> io::Result<usize> {
         let mut bytes = vec![0; target.len()];
         let length = self.read_at(offset, &mut bytes)?;

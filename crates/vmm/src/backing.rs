@@ -115,24 +115,25 @@ impl Backing {
         };
         let file = file_for(kind, layout.data_bytes())?;
         let data = map_data(kind, layout, file.as_ref())?;
-        // Guest and host addresses are alike modulo a huge page. Where there is room, the paged memory begins at one.
-        let base = guest::DATA + data.as_ptr().addr() as u64 % HUGE;
+        // Where there is room, the paged memory begins at a huge page.
+        let base = base_of(&data);
         layout.data = match kind {
             MemoryKind::Anonymous | MemoryKind::Thp => base.next_multiple_of(HUGE),
             MemoryKind::Shmem | MemoryKind::Hugetlb2m | MemoryKind::Hugetlb1g => base,
         };
-        Self::over(kind, layout, (data, base), file)
+        Self::over(kind, layout, data, file)
     }
 
-    /// Memory of a guest whose paged part is at this guest physical address.
+    /// Memory of a guest with this mapping as its paged part.
     fn over(
         kind: MemoryKind,
         layout: Layout,
-        (data, base): (MmapRegion, u64),
+        data: MmapRegion,
         file: Option<File>,
     ) -> Result<Self, Error> {
         let flags = map::PRIVATE | map::ANONYMOUS | map::POPULATE;
         let boot = build(None, layout.boot_bytes(), flags)?;
+        let base = base_of(&data);
         let regions = [(boot, 0), (data, base)].map(|(region, base)| {
             GuestRegionMmap::new(region, GuestAddress(base)).ok_or_else(|| too_large(layout))
         });
@@ -162,9 +163,8 @@ impl Backing {
             data: guest::DATA,
         };
         let data = reserve(layout.data_bytes().next_multiple_of(HUGE) + HUGE)?;
-        let base = guest::DATA + data.as_ptr().addr() as u64 % HUGE;
-        layout.data = base.next_multiple_of(HUGE);
-        Self::over(MemoryKind::Anonymous, layout, (data, base), None)
+        layout.data = base_of(&data).next_multiple_of(HUGE);
+        Self::over(MemoryKind::Anonymous, layout, data, None)
     }
 
     /// Places memory at the start of the addresses that were reserved.
@@ -314,6 +314,11 @@ impl Backing {
             host: region.as_ptr().addr() as u64,
         })
     }
+}
+
+/// Guest physical address of the paged part: guest and host addresses are alike modulo a huge page.
+fn base_of(data: &MmapRegion) -> u64 {
+    guest::DATA + data.as_ptr().addr() as u64 % HUGE
 }
 
 fn too_large(layout: Layout) -> Error {

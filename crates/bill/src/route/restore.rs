@@ -9,15 +9,15 @@ mechanisms! {
         Read = "read" { Before, single, safe, [KvmGuest], [Live] }
         /// the image is mapped privately: the kernel pages it in, and copies what the guest writes
         Map = "map" { Alternative, single, safe, [KvmGuest], [Live] }
-        /// as map, and the kernel is asked to read ahead (MADV_WILLNEED)
+        /// a private mapping, which the kernel is asked to read ahead (MADV_WILLNEED)
         MapWillneed = "map-willneed" { Alternative, single, safe, [KvmGuest], [Live] }
-        /// as map, and all of it is mapped before the guest runs (MADV_POPULATE_READ)
+        /// a private mapping, all of it mapped before the guest runs (MADV_POPULATE_READ)
         MapPopulate = "map-populate" { Alternative, single, safe, [KvmGuest], [Live] }
-        /// as map-populate, and KVM maps it too before the guest runs (KVM_PRE_FAULT_MEMORY)
+        /// a private mapping, mapped by the host and by KVM before the guest runs (KVM_PRE_FAULT_MEMORY)
         KvmPreFault = "kvm-pre-fault" { Alternative, single, safe, [KvmGuest], [Live] }
         /// userfaultfd: a reader copies missing pages from the image
         Uffd = "uffd" { Alternative, batched, safe, [KvmGuest], [Live] }
-        /// as uffd, beside a thread that copies the rest meanwhile
+        /// userfaultfd, and a thread copies the rest of the image meanwhile
         UffdPrefault = "uffd-prefault" { After, batched, safe, [KvmGuest], [Live] }
         /// a set that another run recorded is copied before the guest runs, the rest as by uffd
         Replay = "replay" { After, batched, safe, [KvmGuest], [Live] }
@@ -25,24 +25,27 @@ mechanisms! {
         Exit = "exit" { Alternative, batched, safe, [KvmGuest], [Live] }
         /// shared memory: a reader fills the page cache and maps it (UFFDIO_CONTINUE)
         Continue = "continue" { Alternative, batched, safe, [KvmGuest], [Live] }
-        /// as uffd, in hugetlb pages of 2 MiB
+        /// userfaultfd: a reader copies missing hugetlb pages of 2 MiB
         Hugetlb2m = "hugetlb-2m" { Alternative, single, safe, [KvmGuest], [Live] }
     }
 }
 
 impl Restore {
-    /// Tests for a mechanism that leaves pages missing until the guest touches them.
+    /// Tests for a mechanism that leaves all pages missing until the guest touches them.
     #[must_use]
     pub const fn is_lazy(self) -> bool {
         match self {
             Self::Map
             | Self::MapWillneed
             | Self::Uffd
-            | Self::Replay
             | Self::Exit
             | Self::Continue
             | Self::Hugetlb2m => true,
-            Self::Read | Self::MapPopulate | Self::KvmPreFault | Self::UffdPrefault => false,
+            Self::Read
+            | Self::MapPopulate
+            | Self::KvmPreFault
+            | Self::UffdPrefault
+            | Self::Replay => false,
         }
     }
 }

@@ -24,6 +24,8 @@ mod this_host;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 
@@ -66,4 +68,13 @@ fn assert_refused(output: &Output, code: i32, words: &[&str]) {
 fn large_pages() -> MutexGuard<'static, ()> {
     static PAGES: Mutex<()> = Mutex::new(());
     PAGES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until another process has done something; panics after a minute.
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
 }

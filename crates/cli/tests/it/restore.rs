@@ -5,14 +5,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagetoll_live::host;
 use pagetoll_test_support::skip;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{assert_ended, assert_refused, program, text};
+use crate::{assert_ended, assert_refused, eventually, program, text};
 
 fn restore(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
@@ -242,14 +242,6 @@ fn guests_of(parent: u32) -> Vec<u32> {
     processes.filter_map(stat).collect()
 }
 
-fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < deadline, "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn nothing_is_left_of_a_bill_that_is_killed_or_interrupted() {
     if let Err(reason) = host::check() {
@@ -274,13 +266,13 @@ fn nothing_is_left_of_a_bill_that_is_killed_or_interrupted() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        wait_until("no guest", || guests_of(child.id()).len() == 4);
+        eventually("four guests", || guests_of(child.id()).len() == 4);
         thread::sleep(Duration::from_millis(delay));
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
         let status = child.wait().unwrap();
         assert!(!status.success());
-        wait_until("guests outlive the bill", || {
+        eventually("no guest outlives the bill", || {
             guests_of(child.id()).is_empty()
         });
     }

@@ -10,14 +10,14 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagetoll_cost::{CostKey, CostTable, Kind};
 use pagetoll_live::host;
 use pagetoll_test_support::skip;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{assert_ended, pagetoll, program, text};
+use crate::{assert_ended, eventually, pagetoll, program, text};
 
 #[test]
 fn the_guardian_heeds_no_signal_and_undoes_at_the_end_of_its_input() {
@@ -179,15 +179,6 @@ fn is_dead(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')')
         .is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
-}
-
-/// Waits until another process has done something; panics after a minute.
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "not within a minute: {what}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(crate) struct Lacking {
 /// Checks that a bill has at least one line with figures.
 ///
 /// # Errors
-/// What the first line lacks, where all lack something.
+/// Every line lacks something: the first one's lack.
 pub(crate) fn require_any<'l>(
     lines: impl IntoIterator<Item = Option<&'l Lacking>>,
 ) -> Result<(), LiveError> {

@@ -13,7 +13,7 @@ use crate::unique::unique;
 /// One sentence for each number of vCPUs.
 pub(super) fn section(bill: &Bill) -> Section {
     let title = "What limits, and what the fix gives";
-    // Boundaries are told apart there, by a section of their own.
+    // Its boundaries have a section of their own.
     if bill.route == Route::Restore {
         return Section::list(title, Vec::new());
     }

@@ -65,8 +65,13 @@ struct Restore<'a> {
     any: &'a Row,
 }
 
-/// Settings in which mechanisms are compared: page cache, guests, vCPUs of each.
-type Setting = (Option<PageCache>, Option<u32>, Option<u32>);
+/// Setting in which mechanisms are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Setting {
+    cache: Option<PageCache>,
+    clones: Option<u32>,
+    vcpus: Option<u32>,
+}
 
 impl<'a> Restore<'a> {
     fn new(any: &'a Row, rows: &[&'a Row]) -> Self {
@@ -83,7 +88,11 @@ impl<'a> Restore<'a> {
 
     fn setting(&self) -> Setting {
         let key = &self.any.key;
-        (key.cache, key.clones, key.vcpus)
+        Setting {
+            cache: key.cache,
+            clones: key.clones,
+            vcpus: key.vcpus,
+        }
     }
 
     /// `uffd at batch 16`.
@@ -213,14 +222,17 @@ fn leads(bill: &Bill, restores: &[Restore<'_>], setting: Setting) -> Option<Stri
 }
 
 /// `warm, 16 guests of 1 vCPU`.
-fn described((cache, clones, vcpus): Setting) -> String {
+fn described(setting: Setting) -> String {
     let number = |count: u32, noun: &str| match count {
         1 => format!("1 {noun}"),
         count => format!("{count} {noun}s"),
     };
-    let guests = number(clones.unwrap_or(1), "guest");
-    let vcpus = number(vcpus.unwrap_or(1), "vCPU");
-    let cache = cache.map(|cache| format!("{cache}, ")).unwrap_or_default();
+    let guests = number(setting.clones.unwrap_or(1), "guest");
+    let vcpus = number(setting.vcpus.unwrap_or(1), "vCPU");
+    let cache = setting
+        .cache
+        .map(|cache| format!("{cache}, "))
+        .unwrap_or_default();
     format!("{cache}{guests} of {vcpus}")
 }
 

@@ -3,13 +3,13 @@
 //! Reports what a check found, without a verdict.
 
 use pagetoll_bill::spec::Iommu;
-use pagetoll_host::{Surroundings, capacity};
+use pagetoll_host::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_protocol::step::{self, PinStep, Step};
 use pagetoll_pv::session::XenOptions;
 
 use super::materials::Materials;
-use crate::checks::{Findings, Request, understand};
+use crate::checks::{Findings, Request, run_natively};
 use crate::error::LabError;
 use crate::linux::{NativeBoot, check_tools};
 use crate::vm::cores::Cores;
@@ -42,12 +42,7 @@ pub fn check(
         file: None,
         options: &guest.options,
     };
-    let _cores = cores.take(boot.machine.mode.cpus(), surroundings.stop)?;
-    capacity::require_memory(boot.machine.memory_mib(), "the checks")?;
-    let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
-    let mut phase = surroundings.progress.begin(&guest.name, steps + 3);
-    let guest_run = boot.run(*surroundings, phase.as_mut())?;
-    understand(request, &guest_run)
+    run_natively(request, &boot, steps.len(), cores, surroundings)
 }
 
 fn steps(request: &Request) -> Vec<PinStep> {

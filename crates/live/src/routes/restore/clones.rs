@@ -2,10 +2,10 @@
 
 use std::io::{self, BufReader};
 use std::os::unix::process::CommandExt;
+use std::panic::resume_unwind;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -102,34 +102,29 @@ impl Guests {
     /// Pages in memory of a guest that is restored as ordered, over time. hugetlb pages are not seen.
     ///
     /// # Errors
-    /// As [`restore`](Self::restore).
+    /// A guest lacks something or fails, or a stop.
     pub(super) fn resident(
         &self,
         order: &CloneOrder,
         stop: &Stop,
     ) -> Result<Vec<Moment>, LiveError> {
-        let (over, moments) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-        let watch = |process: u32, began: u64| {
-            let all = resident::watch(process, began, &over);
-            *moments.lock().unwrap_or_else(PoisonError::into_inner) = all;
-        };
-        let reports = thread::scope(|scope| {
+        let over = AtomicBool::new(false);
+        let (reports, moments) = thread::scope(|scope| {
             let (sender, receiver) = mpsc::sync_channel(1);
-            scope.spawn(move || {
-                if let Ok((process, began)) = receiver.recv() {
-                    watch(process, began);
-                }
+            let watch = scope.spawn(|| {
+                let begun = receiver.into_iter().next();
+                begun.map(|(process, began)| resident::watch(process, began, &over))
             });
-            let begun = |process, began| {
+            let reports = self.restore_watched(order, stop, &|process, began| {
                 // Its receiver waits for one.
                 let _ = sender.send((process, began));
-            };
-            let reports = self.restore_watched(order, stop, &begun);
+            });
+            drop(sender);
             over.store(true, Ordering::SeqCst);
-            reports
+            let moments = watch.join().unwrap_or_else(|panic| resume_unwind(panic));
+            reports.map(|reports| (reports, moments.unwrap_or_default()))
         })?;
         let last = reports.first().map_or(0, |report| report.last);
-        let moments = moments.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(resident::thinned(&moments, last, order.pages))
     }
 

@@ -238,7 +238,7 @@ impl OrderedLine<'_> {
 
     /// A lazy mechanism leaves missing what is not touched; that a look at memory finds what is there, an eager one shows.
     fn laziness(&self, measured: &Measured) -> Option<Check> {
-        if !self.line.mechanism.is_lazy() || self.line.mechanism == Restore::Replay {
+        if !self.line.mechanism.is_lazy() {
             return None;
         }
         let filled = measured.untouched?.resident / 4096;
