@@ -37,6 +37,15 @@ def test_a_line_for_each_row(bills: Bills) -> None:
         assert {k: line[f"crossings.{k}"] for k in row.crossings} == row.crossings
 
 
+def test_nested_fields_are_columns_each_by_its_whole_path() -> None:
+    bill = ROOT / "docs" / "restore-live.json"
+    restored = Bills(bill.parent, (bill,))
+    (_, read) = next(iter(restored.items()))
+    pss = [row.restored.kept.pss if row.restored and row.restored.kept else None for row in read.rows]
+    assert any(pss)
+    assert restored.to_arrow()["restored.kept.pss"].to_pylist() == pss
+
+
 def test_axes_and_times_are_columns() -> None:
     (line, *_) = Bills(BILL.parent, (BILL,)).to_arrow().to_pylist()
     assert line["option.output"] == "docs/bill.json"

@@ -5,8 +5,8 @@ Columns of the rows:
 - ``bill`` (the file's name) and ``row`` (its number in the bill, from 0);
 - of the bill: ``route``, ``backend``, ``unit``, ``evidence``, ``when`` (UTC), ``pagetoll`` (the program's version),
   ``stack.NAME``, and ``option.NAME`` for each option of the command that made it;
-- of the row: its fields, with nested ones as ``layout.runs``, ``interval.low``, ``published.pages_per_second`` and
-  ``crossings.NAME``; ``runs`` is a list; ``checks_failed`` counts checks.
+- of the row: its fields, with nested ones as ``layout.runs``, ``restored.kept.pss`` and ``crossings.NAME``; ``runs``
+  is a list; ``checks_failed`` counts checks.
 
 Text columns are dictionaries, because the same few texts come again and again. Bills are taken a thousand at a time, so
 that memory holds the table and little else.
@@ -46,7 +46,7 @@ def _columns(record: type[Record], prefix: str = "") -> Iterator[tuple[str, Any]
         if kind in (int, float, bool, str, _FLOATS):
             yield prefix + name, kind
         elif isinstance(kind, type) and issubclass(kind, Record) and kind is not Profile:
-            yield from _columns(kind, f"{name}.")
+            yield from _columns(kind, f"{prefix}{name}.")
 
 
 _OF_BILL = ("route", "backend", "unit", "evidence", "when", "pagetoll")
@@ -98,8 +98,10 @@ def _of_bill(name: str, bill: Bill) -> Line:
 def _of_row(row: Row) -> Line:
     line: Line = {}
     for column in _OF_ROW:
-        outer, _, name = column.rpartition(".")
-        record = getattr(row, outer) if outer else row
+        *outer, name = column.split(".")
+        record: Record | None = row
+        for field in outer:
+            record = getattr(record, field, None)
         value = getattr(record, name, None)
         if value is not None or (outer and record):
             line[column] = value
