@@ -175,6 +175,9 @@ pub(crate) enum Command {
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
+    /// Compare the figures of these lists instead of those that come with pagetoll; docs/validation.md has their form
+    #[arg(value_name = "FILE", conflicts_with = "live")]
+    pub(crate) files: Vec<PathBuf>,
     /// Compare bills and model of demand paging on this host: 1 to 4 vCPUs
     #[arg(long)]
     pub(crate) live: bool,

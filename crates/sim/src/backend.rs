@@ -3,11 +3,10 @@
 // A new route or mechanism does not compile here until it has an arm.
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use pagetoll_backend::{Backend, Billed, Context, Error, Prepared, Stacks, Stop};
-use pagetoll_bill::{Backend as Kind, Draft, Route, Spec, Support};
+use pagetoll_backend::{Backend, Billed, Context, Error, Prepared, Stacks};
+use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
 
-use crate::error::BillingError;
-use crate::routes::{counted, demand, fault, flush, irq, pin, switch, unmap};
+use crate::routes::{Request, counted, demand, fault, flush, irq, pin, switch, unmap};
 
 /// Reason for which the simulator has no model of a route.
 const fn elsewhere(route: Route) -> &'static str {
@@ -41,41 +40,35 @@ impl Backend for Sim {
     }
 
     fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error> {
-        let counted = |cells| counted::Request::new(spec, cells);
-        Ok(match spec.route {
-            Route::Unmap => simulation(counted(unmap::cells)?, counted::bill),
-            Route::Fault => simulation(counted(fault::cells)?, counted::bill),
-            Route::Switch => simulation(counted(switch::cells)?, counted::bill),
-            Route::Irq => simulation(counted(irq::cells)?, counted::bill),
-            Route::Flush => simulation(flush::Request::new(spec)?, flush::bill),
-            Route::Pin => simulation(pin::Request::new(spec)?, pin::bill),
-            Route::Demand => simulation(demand::Request::new(spec)?, demand::bill),
-            Route::Restore | Route::Count => {
-                let reason = elsewhere(spec.route);
-                return Err(Error::bad_input(format!("--on sim: {reason}")));
-            }
-        })
+        Ok(Box::new(Simulation(request(spec)?)))
     }
 }
 
-/// A request of a route, and the function that bills it.
-struct Simulation<R> {
-    request: R,
-    bill: fn(&R, &Stop) -> Result<Draft, BillingError>,
+/// The request that an order makes.
+pub(crate) fn request(spec: &Spec) -> Result<Box<dyn Request>, Error> {
+    let counted = |cells| counted::Request::new(spec, cells);
+    Ok(match spec.route {
+        Route::Unmap => Box::new(counted(unmap::cells)?),
+        Route::Fault => Box::new(counted(fault::cells)?),
+        Route::Switch => Box::new(counted(switch::cells)?),
+        Route::Irq => Box::new(counted(irq::cells)?),
+        Route::Flush => Box::new(flush::Request::new(spec)?),
+        Route::Pin => Box::new(pin::Request::new(spec)?),
+        Route::Demand => Box::new(demand::Request::new(spec)?),
+        Route::Restore | Route::Count => {
+            let reason = elsewhere(spec.route);
+            return Err(Error::bad_input(format!("--on sim: {reason}")));
+        }
+    })
 }
 
-fn simulation<R: Send + 'static>(
-    request: R,
-    bill: fn(&R, &Stop) -> Result<Draft, BillingError>,
-) -> Box<dyn Prepared> {
-    Box::new(Simulation { request, bill })
-}
+struct Simulation(Box<dyn Request>);
 
-impl<R: Send + 'static> Prepared for Simulation<R> {
+impl Prepared for Simulation {
     /// A stop is followed at once; the machine that was being simulated then is left to its thread.
     fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
         let stop = context.stop.clone();
-        let bill = move || (self.bill)(&self.request, &stop);
+        let bill = move || self.0.bill(&stop);
         Ok(Billed {
             draft: context.stop.leave(bill)??,
             stacks: Stacks::new(),
@@ -88,7 +81,8 @@ impl<R: Send + 'static> Prepared for Simulation<R> {
 mod tests {
     use std::path::PathBuf;
 
-    use pagetoll_backend::{Class, Quiet};
+    use pagetoll_backend::{Class, Quiet, Stop};
+    use pagetoll_bill::Draft;
     use pagetoll_bill::spec::WhatIf;
     use pagetoll_units::Pages;
 

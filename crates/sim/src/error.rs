@@ -42,6 +42,14 @@ pub enum RequestError {
         /// The largest accepted value.
         most: u32,
     },
+    /// Too few or too many vCPUs that flush each other.
+    #[error("--vcpus {given}: expected 2 to {most}")]
+    FlushingVcpus {
+        /// A number of the option.
+        given: u32,
+        /// The largest accepted value.
+        most: u32,
+    },
     /// A what-if of another route.
     #[error("--what-if {given}: not supported by {route}; expected {expected}")]
     WhatIf {

@@ -22,11 +22,15 @@ pub(crate) mod versions;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Limits, Order, Route, Row, Spec};
-use pagetoll_cost::{CostTable, Prices};
+use pagetoll_backend::Stop;
+use pagetoll_bill::{
+    Backend, Draft, Evidence, Figures, Inputs, Limits, Order, Route, Row, RowKey, Spec, Toll,
+};
+use pagetoll_cost::{CostKey, CostTable, Prices};
+use pagetoll_units::Pages;
 
 use crate::costs;
-use crate::error::RequestError;
+use crate::error::{BillingError, RequestError};
 
 /// Samples of the cost table, when the order does not say.
 pub const DEFAULT_SAMPLES: u32 = 200;
@@ -70,6 +74,53 @@ impl Samples {
     }
 }
 
+/// A row, and its tolls on each sample of the cost table, in their order.
+#[derive(Debug)]
+pub(crate) struct Sampled {
+    pub(crate) row: Row,
+    /// Empty for a row without figures.
+    pub(crate) samples: Vec<Vec<Toll>>,
+}
+
+impl Sampled {
+    /// A row of the sample in the middle.
+    pub(crate) fn new(key: RowKey, pages: Pages, samples: Vec<Vec<Toll>>) -> Self {
+        let row = Row::new(key, pages, Figures::of_samples(samples.clone()));
+        Self { row, samples }
+    }
+
+}
+
+/// Rows of a request, and notes on them.
+#[derive(Debug, Default)]
+pub(crate) struct Modelled {
+    pub(crate) rows: Vec<Sampled>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// A request of a route, ready to be run.
+pub(crate) trait Request: Send + Sync {
+    fn ordered(&self) -> &Ordered;
+
+    fn ordered_mut(&mut self) -> &mut Ordered;
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The table lacks a figure; a stop; as the route says.
+    fn run(&self, stop: &Stop) -> Result<Modelled, BillingError>;
+
+    /// Bills it.
+    ///
+    /// # Errors
+    /// As [`Request::run`].
+    fn bill(&self, stop: &Stop) -> Result<Draft, BillingError> {
+        let Modelled { rows, notes } = self.run(stop)?;
+        let rows = rows.into_iter().map(|one| one.row).collect();
+        Ok(self.ordered().draft(rows, notes))
+    }
+}
+
 /// Order, cost table and samples, which all routes have.
 #[derive(Clone, Debug)]
 pub(crate) struct Ordered {
@@ -77,6 +128,8 @@ pub(crate) struct Ordered {
     pub(crate) order: Order,
     pub(crate) costs: CostTable,
     pub(crate) samples: Samples,
+    /// The figure that has another value than the table's, in each sample; of none, samples are drawn.
+    pub(crate) changes: Vec<(CostKey, f64)>,
 }
 
 impl Ordered {
@@ -90,7 +143,22 @@ impl Ordered {
             order: spec.order(Backend::Sim, limits)?,
             costs: costs::find(spec.sim.costs.as_deref(), spec.route)?,
             samples: Samples::ordered(spec, default_samples)?,
+            changes: Vec::new(),
         })
+    }
+
+    /// The prices of sample number `index`.
+    pub(crate) fn prices(&self, index: u32) -> Prices<'_> {
+        match self.changes.get(index as usize) {
+            Some(&(key, value)) => self.costs.prices_with(key, value),
+            None => self.samples.prices(&self.costs, index.into()),
+        }
+    }
+
+    /// Takes one sample for each change instead of drawing any.
+    pub(crate) fn change(&mut self, changes: Vec<(CostKey, f64)>) {
+        self.samples.count = u32::try_from(changes.len()).unwrap_or(u32::MAX);
+        self.changes = changes;
     }
 
     pub(crate) fn draft(&self, rows: Vec<Row>, notes: Vec<String>) -> Draft {

@@ -5,10 +5,14 @@
 
 mod expressions;
 pub mod live;
+mod model_error;
+mod modelled;
 
+use pagetoll_backend::{Error, Stop};
+use pagetoll_bill::Route;
 use pagetoll_bill::row::Interval;
 use pagetoll_bill::row::error_of;
-use pagetoll_cost::published::{PublishedFigure, PublishedUnit};
+use pagetoll_cost::published::PublishedFigure;
 use pagetoll_cost::{CostKey, CostTable, Prices};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -19,12 +23,15 @@ use crate::routes::Samples;
 use crate::sensitivity::dominating;
 
 pub use crate::sensitivity::Sensitivity;
+pub use modelled::Specs;
 
 /// A published figure and the model's.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// The published figure.
     pub published: PublishedFigure,
+    /// The route that models it.
+    pub route: Route,
     /// The cost table that priced the model.
     pub costs: String,
     /// The result on the machine in the middle of the samples, in the figure's unit; of a single sample with the table's
@@ -32,41 +39,84 @@ pub struct Comparison {
     pub modelled: f64,
     /// Interval of 90 % of the samples; absent for a single one.
     pub interval: Option<Interval>,
+    /// The interval widened by the model's error, as predictions of other groups show it; absent where there are none.
+    pub interval_with_error: Option<Interval>,
     /// Error of the model: 0 when it meets the figure, 1 when one is twice the other.
     pub error: f64,
-    /// Set where the published figure is inside the interval.
-    pub inside: bool,
     /// Set where the table was fitted to it: then it is no prediction.
     pub fitted: bool,
     /// Effects of the table's figures that dominate the result, one at a time; the strongest first.
     pub sensitivity: Vec<Sensitivity>,
 }
 
-/// Compares all published figures that the model can express with it, in the order of `published`.
-///
-/// # Errors
-/// A table lacks a figure.
-pub fn validate(
-    published: &[PublishedFigure],
-    samples: Samples,
-) -> Result<Vec<Comparison>, BillingError> {
-    let known = published
-        .par_iter()
-        .filter_map(|figure| Some((figure, expressions::named(&figure.id)?)));
-    known
-        .map(|(figure, expression)| {
-            let costs = costs::named(expression.costs)?;
-            compare(figure, &costs, &(expression.prepare)()?, samples)
-        })
-        .collect()
+impl Comparison {
+    /// True where the published figure is inside the interval of the samples.
+    #[must_use]
+    pub fn is_inside(&self) -> bool {
+        self.is_in(self.interval)
+    }
+
+    /// True where the published figure is inside the interval with the model's error.
+    #[must_use]
+    pub fn is_inside_with_error(&self) -> bool {
+        self.is_in(self.interval_with_error)
+    }
+
+    fn is_in(&self, interval: Option<Interval>) -> bool {
+        let contains = |Interval { low, high }| (low..=high).contains(&self.published.value);
+        interval.is_some_and(contains)
+    }
+
+    /// Name of the figures that stand and fall with this one: its own where there are none.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.published.group.as_deref().unwrap_or(&self.published.id)
+    }
 }
 
-/// Published figures that no model expresses yet. Rates are compared by the bill of the demand route.
+/// A list of published figures: its name in messages, its entries, and the order that each entry's words make.
+#[derive(Clone, Copy, Debug)]
+pub struct List<'a> {
+    /// Name in messages.
+    pub file: &'a str,
+    /// Its figures.
+    pub figures: &'a [PublishedFigure],
+    /// Orders of the simulator by their words.
+    pub specs: &'a Specs,
+}
+
+/// Compares all published figures that the model can express with it, in the order of the list.
+///
+/// # Errors
+/// A table lacks a figure; an order that cannot be run; an entry that names no row, toll or key.
+pub fn validate(list: List<'_>, samples: Samples, stop: &Stop) -> Result<Vec<Comparison>, Error> {
+    let ran = modelled::run_all(list.specs, stop)?;
+    let compared = list.figures.par_iter().filter_map(|figure| {
+        if let Some(model) = &figure.model {
+            let refused = |problem| Error::bad_input(figure.refused(list.file, problem).to_string());
+            return Some(modelled::compare(figure, model, &ran).map_err(refused));
+        }
+        let expression = expressions::named(&figure.id)?;
+        let by_expression = || -> Result<Comparison, BillingError> {
+            let costs = costs::named(expression.costs)?;
+            compare(figure, &costs, &(expression.prepare)()?, samples)
+        };
+        Some(by_expression().map_err(Error::from))
+    });
+    compared.collect()
+}
+
+/// Widens the intervals of `compared` by the model's error, which the predictions of `known` show, and those of
+/// `compared` that are in other groups.
+pub fn add_model_error(compared: &mut [Comparison], known: &[Comparison]) {
+    model_error::add(compared, known);
+}
+
+/// Published figures that no model expresses yet.
 pub fn unexpressed(published: &[PublishedFigure]) -> impl Iterator<Item = &PublishedFigure> {
     published
         .iter()
-        .filter(|figure| expressions::named(&figure.id).is_none())
-        .filter(|figure| figure.unit != PublishedUnit::PagesPerSecond)
+        .filter(|figure| figure.model.is_none() && expressions::named(&figure.id).is_none())
 }
 
 fn compare(
@@ -77,20 +127,33 @@ fn compare(
 ) -> Result<Comparison, BillingError> {
     let drawn = (0..u64::from(samples.count)).into_par_iter();
     let drawn = drawn.map(|index| model(&samples.prices(costs, index), samples.seed ^ index));
-    let mut drawn = drawn.collect::<Result<Vec<_>, _>>()?;
-    let interval = Interval::of_middle(&mut drawn);
-    let modelled = middle(drawn).unwrap_or(f64::NAN);
-    let inside = |Interval { low, high }: Interval| (low..=high).contains(&published.value);
-    Ok(Comparison {
-        costs: costs.name.clone(),
-        modelled,
-        interval,
-        error: error_of(modelled, published.value),
-        inside: interval.is_some_and(inside),
-        fitted: costs.is_fitted_to(&published.id),
-        sensitivity: sensitivity(costs, |prices| model(prices, samples.seed))?,
-        published: published.clone(),
-    })
+    let sensitivity = sensitivity(costs, |prices| model(prices, samples.seed))?;
+    let drawn = drawn.collect::<Result<_, _>>()?;
+    Ok(Comparison::new(published, Route::Unmap, costs, drawn, sensitivity))
+}
+
+impl Comparison {
+    fn new(
+        published: &PublishedFigure,
+        route: Route,
+        costs: &CostTable,
+        mut drawn: Vec<f64>,
+        sensitivity: Vec<Sensitivity>,
+    ) -> Self {
+        let interval = Interval::of_middle(&mut drawn);
+        let modelled = middle(drawn).unwrap_or(f64::NAN);
+        Self {
+            route,
+            costs: costs.name.clone(),
+            modelled,
+            interval,
+            interval_with_error: None,
+            error: error_of(modelled, published.value),
+            fitted: costs.is_fitted_to(&published.id),
+            sensitivity,
+            published: published.clone(),
+        }
+    }
 }
 
 /// The sample in the middle, which is inside every interval around the middle; the lower of two.
@@ -115,27 +178,4 @@ fn sensitivity(
     };
     let all = costs.figures().map(of);
     Ok(dominating(all.collect::<Result<_, BillingError>>()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_speed_of_the_vfio_host_meets_the_one_figure_that_it_is_fitted_to() {
-        let is_of_vfio = |figure: &&PublishedFigure| figure.id.starts_with("vfio-");
-        let published: Vec<_> = PublishedFigure::built_in()
-            .iter()
-            .filter(is_of_vfio)
-            .cloned()
-            .collect();
-        let compared = validate(&published, Samples { count: 1, seed: 1 }).unwrap();
-        let fitted: Vec<_> = compared.iter().filter(|one| one.fitted).collect();
-        let [fitted] = fitted[..] else {
-            panic!("{} figures are fitted", fitted.len());
-        };
-        assert_eq!(fitted.published.id, "vfio-map.2M.per-page");
-        assert!(fitted.error < 0.001, "{}", fitted.error);
-        assert_eq!(compared.len(), 17);
-    }
 }

@@ -107,6 +107,18 @@ names! {
 }
 
 names! {
+    /// Way in which an APIC sends one interrupt to many CPUs.
+    pub enum Ipi as "--ipi" {
+        /// A write of the ICR for each CPU: x2APIC's physical mode
+        Unicast,
+        /// A write of the ICR for each cluster of 16 CPUs: x2APIC's cluster mode
+        Cluster,
+        /// One write of the ICR: the ALLBUT shorthand
+        Shorthand,
+    }
+}
+
+names! {
     /// One difference of a simulated system from the real one.
     pub enum WhatIf as "--what-if" {
         /// flush: wait for flush_lock with interrupts off, against Xen's assertion
@@ -227,9 +239,9 @@ options! {
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     #[cfg_attr(feature = "clap", command(next_help_heading = "Demand paging"))]
     pub struct DemandSpec {
-        /// Run these numbers of vCPUs, with --pages pages each [default: 1,2,4; sim: 1,2,4 .. 256; restore: 1]
+        /// Run these numbers of vCPUs, with --pages pages each [default: 1,2,4; sim: 1,2,4 .. 256; restore: 1; flush: 32]
         #[arg(value_name = "N,..", value_delimiter = ',', value_parser = number::<u32>)]
-        pub vcpus: Option<Vec<u32>> = "vcpus" on (Live | Sim, Demand) | (Live, Restore),
+        pub vcpus: Option<Vec<u32>> = "vcpus" on (Live | Sim, Demand) | (Live, Restore) | (Sim, Flush),
         /// Read faults from userfaultfds with N threads [default: 1; sim: as many as vCPUs]
         #[arg(value_name = "N", value_parser = number::<u32>)]
         pub readers: Option<u32> = "readers" on (Live | Sim, Demand) | (Live, Restore),
@@ -309,6 +321,9 @@ options! {
         /// Simulate one difference from the real system
         #[arg(value_name = "WHAT")]
         pub what_if: Option<WhatIf> = "what-if" on (Sim, Flush | Demand),
+        /// Send interrupts to all other vCPUs in this way [default: as the cost table's hold was measured]
+        #[arg(value_name = "HOW")]
+        pub ipi: Option<Ipi> = "ipi" on (Sim, Flush),
         /// Write who waited for whom under one --mechanism: .folded or .pftrace
         #[arg(value_name = "FILE")]
         pub timeline: Option<PathBuf> = "timeline" on (Sim, Flush),

@@ -1,18 +1,24 @@
 //! `pagetoll validate`: published figures, or those of this host, beside what the simulator makes of them.
 
+mod coverage;
 mod live;
+mod orders;
+
+use std::path::Path;
 
 use anyhow::Result;
-use pagetoll_backend::Error;
+use pagetoll_backend::{Stop, input};
 use pagetoll_cost::published::{PublishedFigure, PublishedUnit};
 use pagetoll_sim::routes::{DEFAULT_SAMPLES, Samples};
-use pagetoll_sim::validate::{self, Comparison, Sensitivity};
+use pagetoll_sim::validate::{self, Comparison, List, Sensitivity};
 
 use super::write_list;
 use crate::args::{ValidateArgs, Verbosity};
-use crate::failure::Outcome;
+use crate::commands::watched::attended;
+use crate::failure::{Failure, Outcome};
 use crate::output::Destination;
-use pagetoll_render::document::{Document, Fact, Section};
+use pagetoll_bill::row::Interval;
+use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
 
 /// The same figures whenever it is run.
@@ -21,19 +27,54 @@ const SAMPLES: Samples = Samples {
     seed: 1,
 };
 
-/// Where the published rates of demand paging are.
-const RATES: &str =
-    "demand.*: pages for each second, by `pagetoll bill demand --on sim --costs x86-256-core`";
+/// A larger file is no list of figures, in bytes.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Name of the list that comes with pagetoll.
+const BUILT_IN: &str = "published/published.toml";
 
 pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> {
     let destination = Destination::of_list(&args.output)?;
     if args.live {
         return live::run(args, &destination, verbosity);
     }
-    let published = PublishedFigure::built_in();
-    let compared = validate::validate(published, SAMPLES).map_err(Error::from)?;
-    write_list(document(&compared, published), &compared, &destination)?;
+    let lists = args.files.iter().map(|file| read(file));
+    let lists = lists.collect::<Result<Vec<_>>>()?;
+    let built_in = PublishedFigure::built_in();
+    let compare = |stop: &Stop| -> Result<Vec<Comparison>> {
+        let mut known = compared(BUILT_IN, built_in, stop)?;
+        if lists.is_empty() {
+            validate::add_model_error(&mut known, &[]);
+            return Ok(known);
+        }
+        let own = lists.iter().map(|(name, figures)| compared(name, figures, stop));
+        let mut own = own.collect::<Result<Vec<_>>>()?.concat();
+        validate::add_model_error(&mut own, &known);
+        Ok(own)
+    };
+    let compared = attended(verbosity, |context| compare(context.stop))?;
+    let all: Vec<PublishedFigure> = match lists.is_empty() {
+        true => built_in.to_vec(),
+        false => lists.into_iter().flat_map(|(_, figures)| figures).collect(),
+    };
+    write_list(document(&compared, &all), &compared, &destination)?;
     Ok(Outcome::Success)
+}
+
+/// The list in a file, with its name in messages.
+fn read(file: &Path) -> Result<(String, Vec<PublishedFigure>)> {
+    let name = file.display().to_string();
+    let text = input::read_text(file, MOST_BYTES)
+        .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
+    let figures = PublishedFigure::list(&name, &text);
+    let figures = figures.map_err(|error| Failure::BadInput(error.to_string()))?;
+    Ok((name, figures))
+}
+
+fn compared(file: &str, figures: &[PublishedFigure], stop: &Stop) -> Result<Vec<Comparison>> {
+    let specs = orders::specs(file, figures)?;
+    let list = List { file, figures, specs: &specs };
+    Ok(validate::validate(list, SAMPLES, stop)?)
 }
 
 fn document(compared: &[Comparison], published: &[PublishedFigure]) -> Document {
@@ -42,8 +83,10 @@ fn document(compared: &[Comparison], published: &[PublishedFigure]) -> Document 
     Document {
         title: "Published figures and the model".to_owned(),
         sections: vec![
-            Section::facts("", coverage(compared)),
             Section::table("", figures(compared)),
+            Section::table("How far to trust the model, by route", coverage::by_route(compared)),
+            Section::list("", coverage::notes()),
+            Section::list("Known before a change of the model", ledger(compared)).folded(),
             Section::table(
                 "What dominates each result, one figure of the table at a time",
                 sensitivities(compared),
@@ -51,25 +94,8 @@ fn document(compared: &[Comparison], published: &[PublishedFigure]) -> Document 
             .folded(),
             Section::list("Sources", sources(compared)),
             Section::list("Not modelled", missing.collect()),
-            Section::list("Compared elsewhere", vec![RATES.to_owned()]),
         ],
     }
-}
-
-/// How many published figures are where 90 % of the samples lie: of a model that knows its own errors, nine of ten.
-fn coverage(compared: &[Comparison]) -> Vec<Fact> {
-    let of = |fitted: bool| {
-        let kind: Vec<_> = compared.iter().filter(|one| one.fitted == fitted).collect();
-        let inside = kind.iter().filter(|one| one.inside).count();
-        format!("{inside} of {} inside 90 % of the samples", kind.len())
-    };
-    vec![
-        Fact::new("predictions", of(false)),
-        Fact::new(
-            "fitted figures",
-            format!("{}; they say nothing of the model", of(true)),
-        ),
-    ]
 }
 
 fn figures(compared: &[Comparison]) -> Table {
@@ -79,6 +105,7 @@ fn figures(compared: &[Comparison]) -> Table {
         Column::right("published"),
         Column::right("modelled"),
         Column::right("90 % of samples"),
+        Column::right("with the model's error"),
         Column::right("error"),
         Column::left("inside"),
         Column::left("cost table"),
@@ -87,22 +114,51 @@ fn figures(compared: &[Comparison]) -> Table {
     for one in compared {
         let unit = one.published.unit;
         let number = |value| number(value, unit);
-        let interval = one
-            .interval
-            .map(|i| format!("{} to {}", number(i.low), number(i.high)));
+        let interval = |interval: Option<Interval>| {
+            let bounds = interval.map(|i| format!("{} to {}", number(i.low), number(i.high)));
+            bounds.unwrap_or_default()
+        };
         table.row([
             one.published.id.clone(),
             unit.to_string(),
             number(one.published.value),
             number(one.modelled),
-            interval.unwrap_or_default(),
+            interval(one.interval),
+            interval(one.interval_with_error),
             format!("{:.0} %", 100.0 * one.error),
-            if one.inside { "yes" } else { "no" }.to_owned(),
+            inside(one).to_owned(),
             one.costs.clone(),
-            if one.fitted { "fitted" } else { "prediction" }.to_owned(),
+            evidence(one).to_owned(),
         ]);
     }
     table
+}
+
+/// The intervals that hold the published figure.
+fn inside(one: &Comparison) -> &'static str {
+    match (one.is_inside(), one.is_inside_with_error()) {
+        (true, _) => "yes",
+        (false, true) => "with error",
+        (false, false) => "no",
+    }
+}
+
+/// Worth of a comparison as evidence of the model.
+fn evidence(one: &Comparison) -> &'static str {
+    match (one.fitted, &one.published.seen) {
+        (true, _) => "fitted",
+        (false, Some(_)) => "known",
+        (false, None) => "blind",
+    }
+}
+
+/// The figures that were known before a change of the model, and the change.
+fn ledger(compared: &[Comparison]) -> Vec<String> {
+    let line = |one: &Comparison| {
+        let seen = one.published.seen.as_ref()?;
+        Some(format!("{}: {seen}", one.published.id))
+    };
+    compared.iter().filter_map(line).collect()
 }
 
 fn sensitivities(compared: &[Comparison]) -> Table {
@@ -165,19 +221,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_published_figure_is_compared_or_listed_as_missing() {
+    fn every_published_figure_is_compared() {
         let published = PublishedFigure::built_in();
-        let missing = validate::unexpressed(published).count();
-        let samples = Samples { count: 3, seed: 1 };
-        let compared = validate::validate(published, samples).unwrap();
-        let rates = published
-            .iter()
-            .filter(|f| f.unit == PublishedUnit::PagesPerSecond);
-        assert_eq!(compared.len() + missing + rates.count(), published.len());
-        assert!(
-            compared
-                .iter()
-                .all(|one| one.modelled > 0.0 && !one.sensitivity.is_empty())
-        );
+        assert_eq!(validate::unexpressed(published).count(), 0);
+        let compared = compared(BUILT_IN, published, &Stop::new()).unwrap();
+        assert_eq!(compared.len(), published.len());
+        assert!(compared.iter().all(|one| one.modelled > 0.0));
     }
 }

@@ -52,13 +52,12 @@ use std::rc::Rc;
 
 use pagetoll_engine::{CoreId, Engine, Setup};
 
-use self::setup::MOST_VCPUS;
 use self::shim::{FlushTolls, Shim};
 use crate::contention::EngineError;
 use crate::timeline::Timeline;
 use pagetoll_xentrace::lock_profile::LockProfile;
 
-pub use self::setup::{FlushCosts, FlushDemand, FlushError, FlushSetup, WaitsWith};
+pub use self::setup::{FlushCosts, FlushDemand, FlushError, FlushSetup, MOST_VCPUS, WaitsWith};
 
 /// Runs vCPUs that flush each other and gives the profile of `flush_lock`. The same for the same arguments.
 ///

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::{
-    Backend, Crossings, Draft, Limits, Mechanism, Order, Row, Spec, System, crossing,
+    Backend, Crossings, Limits, Mechanism, Order, Row, Spec, System, crossing,
 };
 use pagetoll_models::linux::RouteRun;
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
 use self::cell::Cell;
-use super::{DEFAULT_SAMPLES, Ordered, price, versions};
+use super::{DEFAULT_SAMPLES, Modelled, Ordered, Sampled, price, versions};
 use crate::error::{BillingError, RequestError};
 
 /// At most 1 TiB of pages. A model has no noise to be averaged out, so one run.
@@ -61,44 +61,51 @@ impl Request {
 /// The guests of the simulated Xen.
 const SYSTEMS: [System; 2] = [System::XenPvDom0, System::XenPv32Dom0];
 
-/// Bills the route.
-///
-/// # Errors
-/// [`BillingError::Costs`] before anything is simulated when the table lacks a figure.
-pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError> {
-    let cells = request.cells.par_iter();
-    let rows = cells.map(|cell| {
-        stop.check()?;
-        row(&request.ordered, cell)
-    });
-    Ok(request
-        .ordered
-        .draft(rows.collect::<Result<_, _>>()?, notes(&request.ordered)))
+impl super::Request for Request {
+    fn ordered(&self) -> &Ordered {
+        &self.ordered
+    }
+
+    fn ordered_mut(&mut self) -> &mut Ordered {
+        &mut self.ordered
+    }
+
+    /// A table that lacks a figure is refused before anything is simulated.
+    fn run(&self, stop: &Stop) -> Result<Modelled, BillingError> {
+        let cells = self.cells.par_iter();
+        let rows = cells.map(|cell| {
+            stop.check()?;
+            row(&self.ordered, cell)
+        });
+        Ok(Modelled {
+            rows: rows.collect::<Result<_, _>>()?,
+            notes: notes(&self.ordered),
+        })
+    }
 }
 
-fn row(ordered: &Ordered, cell: &Cell) -> Result<Row, BillingError> {
-    let Ordered {
-        order,
-        costs,
-        samples,
-        ..
-    } = ordered;
+fn row(ordered: &Ordered, cell: &Cell) -> Result<Sampled, BillingError> {
+    let Ordered { order, costs, .. } = ordered;
     let tariff = cell.tariff();
     // Checked before a terabyte is walked.
     if let Err(lacking) = price::check(&tariff, costs) {
         if cell.key.system == System::XenPv32Dom0 && has_64_bit_only(order) {
             let reason = lacking.to_string();
-            return Ok(Row::unavailable(cell.key.clone(), order.pages, reason));
+            return Ok(Sampled {
+                row: Row::unavailable(cell.key.clone(), order.pages, reason),
+                samples: Vec::new(),
+            });
         }
         return Err(lacking.into());
     }
     let walked = cell.run(order.pages)?;
-    let mut figures = price::figures(&tariff, &walked.into(), costs, *samples)?;
-    if let Ok(figures) = &mut figures {
+    let samples = price::samples(&tariff, &walked.into(), ordered)?;
+    let mut sampled = Sampled::new(cell.key.clone(), order.pages, samples);
+    if let Some(figures) = sampled.row.figures_mut() {
         figures.crossings = Some(crossings(&walked));
     }
-    let row = Row::new(cell.key.clone(), order.pages, figures);
-    Ok(row.with_checks(cell.checks(&walked.checked)))
+    sampled.row.checks = cell.checks(&walked.checked);
+    Ok(sampled)
 }
 
 /// Crossings of an item by kind, under the names that the lab's traces have.

@@ -12,13 +12,13 @@ use pagetoll_backend::Stop;
 use pagetoll_bill::row::{Payer, Rate, TollName};
 use pagetoll_bill::spec::{Placement, Wanted, WhatIf};
 use pagetoll_bill::{
-    Check, Draft, Figures, Limits, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll,
+    Check, Limits, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll,
 };
 use pagetoll_cost::{CostKey, Prices, Topology};
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
-use super::{Ordered, Samples};
+use super::{Modelled, Ordered, Sampled, Samples};
 use crate::contention::demand::{
     MOST_BATCH, MOST_VCPUS, Mechanism, Miss, Property, RunResult, Scenario, Trials, calibrate, run,
     run_broken,
@@ -106,43 +106,66 @@ fn what_if(spec: &Spec) -> Result<Option<WhatIf>, RequestError> {
     }
 }
 
-/// Bills the route.
-///
-/// # Errors
-/// The table lacks a figure or the topology; threads that wait for each other for ever.
-pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError> {
-    let Ordered { costs, samples, .. } = &request.ordered;
-    let topology = costs.topology()?;
-    let scenarios = scenarios(request);
-    let indices = (0..u64::from(samples.count)).into_par_iter();
+impl super::Request for Request {
+    fn ordered(&self) -> &Ordered {
+        &self.ordered
+    }
+
+    fn ordered_mut(&mut self) -> &mut Ordered {
+        &mut self.ordered
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The table lacks a figure or the topology; threads that wait for each other for ever.
+    fn run(&self, stop: &Stop) -> Result<Modelled, BillingError> {
+        let costs = &self.ordered.costs;
+        let topology = costs.topology()?;
+        let scenarios = scenarios(self);
+        let machines = machines(&self.ordered, topology, &scenarios, stop)?;
+        let controls = scenarios.par_iter().map(|scenario| {
+            stop.check()?;
+            controls(topology, &costs.prices(), scenario)
+        });
+        let controls: Vec<_> = controls.collect::<Result<_, BillingError>>()?;
+        let rows = scenarios.iter().zip(controls).enumerate();
+        let sampled = rows.map(|(cell, (scenario, controls))| {
+            let runs: Vec<&RunResult> = machines.iter().map(|one| &one.runs[cell]).collect();
+            let Sampled { row, samples } = row(scenario, &runs);
+            (row.with_checks(checks(&runs, &controls)), samples)
+        });
+        let (mut rows, samples): (Vec<Row>, Vec<_>) = sampled.unzip();
+        let mut notes = notes(self);
+        notes.extend(with_one_reader(self, topology, &scenarios)?);
+        notes.extend(missed(&machines));
+        notes.extend(compare::with_published(&mut rows, costs));
+        if self.sensitivity == Wanted::Yes {
+            notes.extend(sensitivities(self, topology, &scenarios, stop)?);
+        }
+        let rows = rows.into_iter().zip(samples);
+        let rows = rows.map(|(row, samples)| Sampled { row, samples });
+        Ok(Modelled {
+            rows: rows.collect(),
+            notes,
+        })
+    }
+}
+
+/// Every sample of the table.
+fn machines(
+    ordered: &Ordered,
+    topology: Topology,
+    scenarios: &[Scenario],
+    stop: &Stop,
+) -> Result<Vec<Machine>, BillingError> {
+    let indices = (0..ordered.samples.count).into_par_iter();
     let machines = indices.map(|index| {
         stop.check()?;
-        let prices = samples.prices(costs, index);
-        let seed = samples.seed.wrapping_add(index);
-        Bench { topology, seed }.machine(&prices, &scenarios)
+        let seed = ordered.samples.seed.wrapping_add(index.into());
+        Bench { topology, seed }.machine(&ordered.prices(index), scenarios)
     });
-    let machines: Vec<_> = machines.collect::<Result<_, BillingError>>()?;
-    let controls = scenarios.par_iter().map(|scenario| {
-        stop.check()?;
-        controls(topology, &costs.prices(), scenario)
-    });
-    let controls: Vec<_> = controls.collect::<Result<_, BillingError>>()?;
-    let rows = scenarios.iter().zip(controls).enumerate();
-    let mut rows: Vec<Row> = rows
-        .map(|(cell, (scenario, controls))| {
-            let runs: Vec<&RunResult> = machines.iter().map(|one| &one.runs[cell]).collect();
-            let checks = checks(&runs, &controls);
-            row(scenario, &runs).with_checks(checks)
-        })
-        .collect();
-    let mut notes = notes(request);
-    notes.extend(with_one_reader(request, topology, &scenarios)?);
-    notes.extend(missed(&machines));
-    notes.extend(compare::with_published(&mut rows, costs));
-    if request.sensitivity == Wanted::Yes {
-        notes.extend(sensitivities(request, topology, &scenarios, stop)?);
-    }
-    Ok(request.ordered.draft(rows, notes))
+    machines.collect()
 }
 
 /// Every row's scenario, in the order of the bill.
@@ -238,7 +261,7 @@ fn checks(runs: &[&RunResult], controls: &[(Property, u64)]) -> Vec<Check> {
     controls.iter().map(check).collect()
 }
 
-fn row(scenario: &Scenario, runs: &[&RunResult]) -> Row {
+fn row(scenario: &Scenario, runs: &[&RunResult]) -> Sampled {
     let pages = runs.first().map_or(0, |ran| ran.pages);
     let key = RowKey {
         batch: scenario.batch,
@@ -246,14 +269,15 @@ fn row(scenario: &Scenario, runs: &[&RunResult]) -> Row {
         readers: Some(scenario.readers()).filter(|readers| *readers > 0),
         ..RowKey::new(Operation::PageIn, scenario.mechanism, System::KvmGuest)
     };
-    let mut figures = Figures::of_samples(runs.iter().map(|ran| tolls(scenario, ran)).collect());
-    if let Ok(figures) = &mut figures {
+    let samples = runs.iter().map(|ran| tolls(scenario, ran)).collect();
+    let mut sampled = Sampled::new(key, Pages(pages), samples);
+    if let Some(figures) = sampled.row.figures_mut() {
         figures.rate = Some(Rate {
             pages_per_second: rate(scenario.vcpus, figures.cost_per_page),
             stddev: None,
         });
     }
-    Row::new(key, Pages(pages), figures)
+    sampled
 }
 
 /// Pages of all vCPUs in a second, of what a page takes each.

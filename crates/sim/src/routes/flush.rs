@@ -7,8 +7,8 @@ mod timeline;
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::route::Flush;
-use pagetoll_bill::spec::WhatIf;
-use pagetoll_bill::{Draft, Figures, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll};
+use pagetoll_bill::spec::{Ipi, WhatIf};
+use pagetoll_bill::{Operation, RowKey, Spec, System, Toll};
 use pagetoll_cost::{CostKey, Prices};
 use pagetoll_models::xen::FullFlush;
 use pagetoll_units::Nanos;
@@ -16,13 +16,17 @@ use rayon::prelude::*;
 
 use self::timeline::TimelineFile;
 use super::counted::ONE_BY_ONE;
-use super::{DEFAULT_SAMPLES, Ordered, versions};
-use crate::contention::flush_lock::{self, FlushCosts, FlushDemand, FlushSetup, WaitsWith};
+use super::{DEFAULT_SAMPLES, Modelled, Ordered, Sampled, versions};
+use crate::contention::flush_lock::{
+    self, FlushCosts, FlushDemand, FlushSetup, MOST_VCPUS, WaitsWith,
+};
 use crate::error::{BillingError, RequestError};
 use pagetoll_xentrace::lock_profile::LockProfile;
 
-/// vCPUs of the machine that was published.
-const VCPUS: u32 = 32;
+/// vCPUs of the machine that was published, on which a table's holds were measured.
+const MEASURED_VCPUS: u32 = 32;
+/// CPUs of a cluster in x2APIC's logical mode.
+const CLUSTER: u32 = 16;
 /// Figures that every mechanism needs of a table.
 const KEYS: [CostKey; 5] = [
     CostKey::FLUSH_HOLD_PGE_ON,
@@ -37,6 +41,9 @@ const KEYS: [CostKey; 5] = [
 pub(crate) struct Request {
     ordered: Ordered,
     waits: WaitsWith,
+    ipi: Option<Ipi>,
+    /// Numbers of vCPUs that were ordered; none: those of the published machine.
+    vcpus: Vec<u32>,
     timeline: Option<TimelineFile>,
 }
 
@@ -44,12 +51,28 @@ impl Request {
     pub(crate) fn new(spec: &Spec) -> Result<Self, RequestError> {
         let ordered = Ordered::new(spec, &ONE_BY_ONE, DEFAULT_SAMPLES)?;
         let file = spec.sim.timeline.as_deref();
-        let timeline = file.map(|file| TimelineFile::new(file, &ordered.order));
+        let vcpus = vcpus(spec.demand.vcpus.as_deref().unwrap_or_default())?;
+        let timeline = file.map(|file| TimelineFile::new(file, &ordered.order, &vcpus));
         Ok(Self {
             waits: waits(spec)?,
+            ipi: spec.sim.ipi,
+            vcpus,
             timeline: timeline.transpose()?,
             ordered,
         })
+    }
+}
+
+fn vcpus(said: &[u32]) -> Result<Vec<u32>, RequestError> {
+    let mut vcpus = said.to_vec();
+    vcpus.sort_unstable();
+    vcpus.dedup();
+    match vcpus.iter().find(|count| !(2..=MOST_VCPUS).contains(*count)) {
+        Some(&given) => Err(RequestError::FlushingVcpus {
+            given,
+            most: MOST_VCPUS,
+        }),
+        None => Ok(vcpus),
     }
 }
 
@@ -68,54 +91,103 @@ fn waits(spec: &Spec) -> Result<WaitsWith, RequestError> {
     }
 }
 
-/// Bills the route. Notes hold the lock profiles of the table's own values in Xen's format.
-///
-/// # Errors
-/// The table lacks a figure; a deadlock of the simulated vCPUs; a timeline that cannot be written.
-pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError> {
-    let Ordered { costs, samples, .. } = &request.ordered;
-    KEYS.into_iter()
-        .try_for_each(|key| costs.figure(key).map(drop))?;
+impl super::Request for Request {
+    fn ordered(&self) -> &Ordered {
+        &self.ordered
+    }
+
+    fn ordered_mut(&mut self) -> &mut Ordered {
+        &mut self.ordered
+    }
+
+    /// Runs it. Notes hold the lock profiles of the table's own values in Xen's format.
+    ///
+    /// # Errors
+    /// The table lacks a figure; a deadlock of the simulated vCPUs; a timeline that cannot be written.
+    fn run(&self, stop: &Stop) -> Result<Modelled, BillingError> {
+        let Ordered { costs, samples, .. } = &self.ordered;
+        KEYS.into_iter()
+            .try_for_each(|key| costs.figure(key).map(drop))?;
+        let mut notes = notes(self);
+        let settings = settings(self);
+        if let (Some(timeline), Some(&setting)) = (&self.timeline, settings.first()) {
+            notes.extend(timeline.write(self, setting)?);
+        }
+        let mut rows = Vec::new();
+        for setting in settings {
+            rows.push(row(self, setting, stop)?);
+            let profile = profile(&costs.prices(), setting, samples.seed)?;
+            let name = key(self, setting);
+            notes.push(format!("{name}: {}", profile.in_one_line()));
+        }
+        Ok(Modelled { rows, notes })
+    }
+}
+
+fn notes(request: &Request) -> Vec<String> {
     let mut notes = vec![
         request.ordered.spread(),
         format!(
-            "modelled in virtual time: {VCPUS} vCPUs that flush each other under flush_lock; no crossing is counted, \
-         nothing is checked"
+            "modelled in virtual time: vCPUs ({}) that flush each other under flush_lock; no crossing is counted, \
+         nothing is checked",
+            vcpus_of(request).map(|count| count.to_string()).collect::<Vec<_>>().join(", ")
         ),
     ];
-    notes.extend(versions::warnings(costs));
+    notes.extend(versions::warnings(&request.ordered.costs));
     if request.waits == WaitsWith::InterruptsOff {
         notes.push(format!("what if: {}", WhatIf::InterruptsOff));
     }
-    if let Some(timeline) = &request.timeline {
-        notes.extend(timeline.write(request)?);
-    }
-    let mut rows = Vec::new();
-    for mechanism in request.ordered.order.of() {
-        rows.push(row(request, mechanism, stop)?);
-        let profile = profile(&costs.prices(), setting(request, mechanism), samples.seed)?;
-        let name = mechanism.properties().name;
-        notes.push(format!("{name}: {}", profile.in_one_line()));
-    }
-    Ok(request.ordered.draft(rows, notes))
+    notes
 }
 
 /// Flushes of a run, without their costs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Setting {
-    pub(crate) flush: FullFlush,
-    /// The mean hold without global pages.
-    pub(crate) hold_pge_off: CostKey,
-    pub(crate) flushes: u64,
-    pub(crate) waits: WaitsWith,
+struct Setting {
+    mechanism: Flush,
+    vcpus: u32,
+    ipi: Option<Ipi>,
+    flushes: u64,
+    waits: WaitsWith,
 }
 
-fn setting(request: &Request, mechanism: Flush) -> Setting {
-    Setting {
-        flush: model(mechanism),
-        hold_pge_off: CostKey::FLUSH_HOLD_PGE_OFF,
-        flushes: request.ordered.order.pages.get(),
-        waits: request.waits,
+/// The settings of an order, one for each row.
+fn settings(request: &Request) -> Vec<Setting> {
+    let order = &request.ordered.order;
+    let of = |mechanism: Flush| {
+        vcpus_of(request).map(move |vcpus| Setting {
+            mechanism,
+            vcpus,
+            ipi: request.ipi,
+            flushes: order.pages.get(),
+            waits: request.waits,
+        })
+    };
+    order.of().into_iter().flat_map(of).collect()
+}
+
+fn vcpus_of(request: &Request) -> impl Iterator<Item = u32> {
+    let default = request.vcpus.is_empty().then_some(MEASURED_VCPUS);
+    request.vcpus.iter().copied().chain(default)
+}
+
+impl Setting {
+    /// The mean hold without global pages, on [`MEASURED_VCPUS`] vCPUs.
+    const fn hold_pge_off(self) -> CostKey {
+        match self.ipi {
+            None => CostKey::FLUSH_HOLD_PGE_OFF,
+            Some(Ipi::Unicast | Ipi::Cluster) => CostKey::FLUSH_HOLD_NO_SHORTHAND,
+            Some(Ipi::Shorthand) => CostKey::FLUSH_HOLD_SHORTHAND,
+        }
+    }
+
+    /// Writes of the ICR for a flush, over those of the measured hold. Each is taken to cost the same.
+    fn sent(self) -> f64 {
+        let measured = f64::from(MEASURED_VCPUS - 1);
+        match self.ipi {
+            None | Some(Ipi::Unicast) => f64::from(self.vcpus - 1) / measured,
+            Some(Ipi::Cluster) => f64::from(self.vcpus.div_ceil(CLUSTER)) / measured,
+            Some(Ipi::Shorthand) => 1.0,
+        }
     }
 }
 
@@ -127,23 +199,24 @@ const fn model(mechanism: Flush) -> FullFlush {
     }
 }
 
-fn row(request: &Request, mechanism: Flush, stop: &Stop) -> Result<Row, BillingError> {
-    let Ordered {
-        order,
-        costs,
-        samples,
-        ..
-    } = &request.ordered;
-    let indices = (0..u64::from(samples.count)).into_par_iter();
+fn row(request: &Request, setting: Setting, stop: &Stop) -> Result<Sampled, BillingError> {
+    let ordered = &request.ordered;
+    let samples = ordered.samples;
+    let indices = (0..samples.count).into_par_iter();
     let drawn = indices.map(|index| {
         stop.check()?;
-        let prices = samples.prices(costs, index);
-        let setting = setting(request, mechanism);
-        Ok(tolls(&profile(&prices, setting, samples.seed ^ index)?))
+        let prices = ordered.prices(index);
+        Ok(tolls(&profile(&prices, setting, samples.seed ^ u64::from(index))?))
     });
     let drawn = drawn.collect::<Result<_, BillingError>>()?;
-    let key = RowKey::new(Operation::FlushAll, mechanism, System::XenPvDom0);
-    Ok(Row::new(key, order.pages, Figures::of_samples(drawn)))
+    Ok(Sampled::new(key(request, setting), ordered.order.pages, drawn))
+}
+
+fn key(request: &Request, setting: Setting) -> RowKey {
+    RowKey {
+        vcpus: (!request.vcpus.is_empty()).then_some(setting.vcpus),
+        ..RowKey::new(Operation::FlushAll, setting.mechanism, System::XenPvDom0)
+    }
 }
 
 /// Tolls of a flush: holding the lock, and waiting for it.
@@ -155,7 +228,7 @@ fn tolls(profile: &LockProfile) -> Vec<Toll> {
 }
 
 /// Runs a setting with the prices of one machine.
-pub(crate) fn profile(
+fn profile(
     prices: &Prices<'_>,
     setting: Setting,
     seed: u64,
@@ -165,19 +238,23 @@ pub(crate) fn profile(
 }
 
 fn costs(prices: &Prices<'_>, setting: Setting) -> Result<FlushCosts, BillingError> {
-    let nanos = |key| prices.price(key).map(nanos);
+    let handle = prices.price(CostKey::FLUSH_HANDLE_CR3)?;
+    let measured = prices.price(setting.hold_pge_off())?;
+    let off = handle + (measured - handle) * setting.sent();
+    // Global pages add to what each target does, however many are sent for.
+    let on = prices.price(CostKey::FLUSH_HOLD_PGE_ON)? + off - measured;
     Ok(FlushCosts {
-        hold_pge_on: nanos(CostKey::FLUSH_HOLD_PGE_ON)?,
-        hold_pge_off: nanos(setting.hold_pge_off)?,
-        handle_cr3: nanos(CostKey::FLUSH_HANDLE_CR3)?,
+        hold_pge_on: nanos(on),
+        hold_pge_off: nanos(off),
+        handle_cr3: nanos(handle),
     })
 }
 
 fn setup(prices: &Prices<'_>, setting: Setting) -> Result<FlushSetup, BillingError> {
     Ok(FlushSetup {
-        vcpus: VCPUS,
+        vcpus: setting.vcpus,
         flushes: setting.flushes,
-        flush: setting.flush,
+        flush: model(setting.mechanism),
         demand: FlushDemand {
             compute: nanos(prices.price(CostKey::FLUSH_COMPUTE)?),
             hold_variation: prices.price(CostKey::FLUSH_HOLD_VARIATION)?,

@@ -10,7 +10,7 @@ pub(crate) mod tariff;
 use pagetoll_backend::Stop;
 use pagetoll_bill::route::sim::Pin;
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::{Check, Draft, Limits, Row, RowKey, Spec, System};
+use pagetoll_bill::{Check, Limits, RowKey, Spec, System};
 use pagetoll_cost::CostKey;
 use pagetoll_host_models::vfio::Mechanism;
 use pagetoll_units::Pages;
@@ -18,7 +18,7 @@ use pagetoll_units::Pages;
 use self::shape::{Extent, PinRun, SHAPES, Shape, run};
 use self::tariff::{IOCTLS, Ioctl};
 use super::price;
-use super::{DEFAULT_SAMPLES, Ordered, versions};
+use super::{DEFAULT_SAMPLES, Modelled, Ordered, Sampled, versions};
 use crate::error::{BillingError, RequestError};
 
 /// At most 64 GiB. A model has no noise to be averaged out, so one run.
@@ -62,40 +62,63 @@ pub const fn model(mechanism: Pin) -> Mechanism {
     }
 }
 
-/// Bills the route.
-///
-/// # Errors
-/// [`BillingError::Costs`] when the table lacks a figure.
-pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError> {
-    let ordered = &request.ordered;
-    let mut rows = Vec::new();
-    let mut notes = vec![ordered.spread()];
-    for mechanism in ordered.order.of::<Pin>() {
-        let model = model(mechanism);
-        let failed = misplaced(model);
-        let contiguity = match model {
-            Mechanism::PerBatch => Check::of_control(Check::CONTIGUITY, TRIED, failed),
-            Mechanism::PerPage | Mechanism::PerFolio | Mechanism::Range => {
-                let control = misplaced(Mechanism::PerBatch);
-                Check::against_control(Check::CONTIGUITY, TRIED, failed, control)
-            }
-        };
-        for shape in &request.shapes {
-            stop.check()?;
-            let ran = run(model, *shape, Extent::new(shape.pages(ordered.order.pages)));
-            let checks = checks(model, &ran, &contiguity);
-            for ioctl in IOCTLS {
-                let key = RowKey {
-                    folio: Some(shape.folio),
-                    ..RowKey::new(ioctl.operation, mechanism, System::Native)
-                };
-                rows.push(row(ordered, key, ioctl, &ran)?.with_checks(checks.clone()));
-            }
-        }
-        notes.extend(versions::pin_warning(&ordered.costs, mechanism));
+impl super::Request for Request {
+    fn ordered(&self) -> &Ordered {
+        &self.ordered
     }
-    notes.push(CONTIGUITY.to_owned());
-    Ok(ordered.draft(rows, notes))
+
+    fn ordered_mut(&mut self) -> &mut Ordered {
+        &mut self.ordered
+    }
+
+    fn run(&self, stop: &Stop) -> Result<Modelled, BillingError> {
+        let ordered = &self.ordered;
+        let mut rows = Vec::new();
+        let mut notes = vec![ordered.spread()];
+        for mechanism in ordered.order.of::<Pin>() {
+            let contiguity = contiguity(model(mechanism));
+            for shape in &self.shapes {
+                stop.check()?;
+                rows.extend(rows_of(ordered, mechanism, *shape, &contiguity)?);
+            }
+            notes.extend(versions::pin_warning(&ordered.costs, mechanism));
+        }
+        notes.push(CONTIGUITY.to_owned());
+        Ok(Modelled { rows, notes })
+    }
+}
+
+/// Check of pages that lie apart, against the mechanism that takes them for contiguous.
+fn contiguity(model: Mechanism) -> Check {
+    let failed = misplaced(model);
+    match model {
+        Mechanism::PerBatch => Check::of_control(Check::CONTIGUITY, TRIED, failed),
+        Mechanism::PerPage | Mechanism::PerFolio | Mechanism::Range => {
+            let control = misplaced(Mechanism::PerBatch);
+            Check::against_control(Check::CONTIGUITY, TRIED, failed, control)
+        }
+    }
+}
+
+/// A row for each ioctl on a shape.
+fn rows_of(
+    ordered: &Ordered,
+    mechanism: Pin,
+    shape: Shape,
+    contiguity: &Check,
+) -> Result<Vec<Sampled>, BillingError> {
+    let model = model(mechanism);
+    let ran = run(model, shape, Extent::new(shape.pages(ordered.order.pages)));
+    let rows = IOCTLS.into_iter().map(|ioctl| {
+        let key = RowKey {
+            folio: Some(shape.folio),
+            ..RowKey::new(ioctl.operation, mechanism, System::Native)
+        };
+        let mut sampled = sampled(ordered, key, ioctl, &ran)?;
+        sampled.row.checks = checks(model, &ran, contiguity);
+        Ok(sampled)
+    });
+    rows.collect()
 }
 
 const CONTIGUITY: &str = "contiguity: half of a 2 MiB page and half of the next, which lies elsewhere; per-batch takes them for one";
@@ -125,29 +148,34 @@ fn checks(mechanism: Mechanism, ran: &PinRun, contiguity: &Check) -> Vec<Check> 
     own.into_iter().chain([contiguity.clone()]).collect()
 }
 
-fn row(ordered: &Ordered, key: RowKey, ioctl: Ioctl, ran: &PinRun) -> Result<Row, BillingError> {
+fn sampled(
+    ordered: &Ordered,
+    key: RowKey,
+    ioctl: Ioctl,
+    ran: &PinRun,
+) -> Result<Sampled, BillingError> {
     let costs = &ordered.costs;
     let (mut tariff, counted) = ioctl.paid(ran);
     // A table without this figure is of a kernel without this step.
     tariff.retain(|item| item.key != CostKey::PIN_LONGTERM || costs.figure(item.key).is_ok());
-    let figures = price::figures(&tariff, &counted, costs, ordered.samples)?;
-    Ok(Row {
-        layout: Some(ran.layout),
-        ..Row::new(key, Pages(ran.pages), figures)
-    })
+    let samples = price::samples(&tariff, &counted, ordered)?;
+    let mut sampled = Sampled::new(key, Pages(ran.pages), samples);
+    sampled.row.layout = Some(ran.layout);
+    Ok(sampled)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagetoll_bill::{Route, Toll, Verdict};
+    use crate::routes::Request as _;
+    use pagetoll_bill::{Draft, Route, Toll, Verdict};
 
     fn billed(mechanisms: &[&str]) -> Draft {
         let mut spec = Spec::new(Route::Pin);
         spec.pages = Some(Pages(2048));
         spec.mechanisms = mechanisms.iter().map(|&name| name.to_owned()).collect();
         spec.sim.samples = Some(20);
-        bill(&Request::new(&spec).unwrap(), &Stop::new()).unwrap()
+        Request::new(&spec).unwrap().bill(&Stop::new()).unwrap()
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Attaches prices to what was counted: once for each sample of the cost table.
 
-use pagetoll_bill::{Available, Figures, Toll};
+use pagetoll_bill::Toll;
 use pagetoll_cost::{CostError, CostKey, CostTable, Prices};
 
-use super::Samples;
+use super::Ordered;
 use pagetoll_models::linux::RouteRun;
 
 /// One item of a tariff: a toll, the figure that it costs each time, and how often it was paid.
@@ -41,19 +41,18 @@ pub(crate) fn check(tariff: &[Item], costs: &CostTable) -> Result<(), CostError>
     keys.try_for_each(|key| costs.figure(key).map(drop))
 }
 
-/// Figures of a row: the cost of the counts on each sample of a table.
+/// Tolls of a row: the cost of the counts on each sample of a table.
 ///
 /// # Errors
 /// The table lacks a figure of the tariff.
-pub(crate) fn figures<C>(
+pub(crate) fn samples<C>(
     tariff: &[Item<C>],
     counted: &Counted<C>,
-    costs: &CostTable,
-    samples: Samples,
-) -> Result<Available<Figures>, CostError> {
-    let drawn = samples.machines(costs);
-    let priced = drawn.map(|prices| tolls(tariff, counted, &prices));
-    Ok(Figures::of_samples(priced.collect::<Result<_, _>>()?))
+    ordered: &Ordered,
+) -> Result<Vec<Vec<Toll>>, CostError> {
+    let indices = 0..ordered.samples.count;
+    let priced = indices.map(|index| tolls(tariff, counted, &ordered.prices(index)));
+    priced.collect()
 }
 
 fn tolls<C>(

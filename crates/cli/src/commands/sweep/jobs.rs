@@ -76,6 +76,19 @@ pub(in crate::commands) struct Checked {
 }
 
 fn checked(words: &[String], command: &mut clap::Command, settings: &Settings) -> Result<Checked> {
+    let checked = order(words, command)?;
+    let backend = checked.backend;
+    match settings.host() {
+        Some(host) if backend != Backend::Live => Err(Failure::BadInput(format!(
+            "{HOST} = {host}: not supported on {backend}, whose figures do not depend on the machine; use on = live"
+        ))
+        .into()),
+        _ => Ok(checked),
+    }
+}
+
+/// The order of a command line that begins with `pagetoll bill`, as its backend accepts it.
+pub(in crate::commands) fn order(words: &[String], command: &mut clap::Command) -> Result<Checked> {
     let parsed = command
         .try_get_matches_from_mut(words)
         .and_then(|matches| Cli::from_arg_matches(&matches))
@@ -89,13 +102,7 @@ fn checked(words: &[String], command: &mut clap::Command, settings: &Settings) -
     let backend = backends::chosen(spec.route, on, &given).kind;
     options::check(&given, spec.route, backend).map_err(pagetoll_backend::Error::from)?;
     backends::of(backend).prepare(&spec)?;
-    match settings.host() {
-        Some(host) if backend != Backend::Live => Err(Failure::BadInput(format!(
-            "{HOST} = {host}: not supported on {backend}, whose figures do not depend on the machine; use on = live"
-        ))
-        .into()),
-        _ => Ok(Checked { backend, spec }),
-    }
+    Ok(Checked { backend, spec })
 }
 
 /// Message of clap without its hints.

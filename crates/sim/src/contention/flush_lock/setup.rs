@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::contention::EngineError;
 
 /// vCPUs that a mask has room for.
-pub(super) const MOST_VCPUS: u32 = 64;
+pub const MOST_VCPUS: u32 = 64;
 
 /// Costs of a flush on a host. The first two are `flush.hold.pge-on` and `flush.hold.pge-off` of a cost table, the
 /// third is `flush.handle.cr3`.

@@ -7,6 +7,8 @@ use pagetoll_bill::row::{TollKind, Verdict};
 use pagetoll_cost::CostTable;
 
 use super::*;
+use crate::routes::Request as _;
+use pagetoll_bill::Draft;
 
 const TABLE: &str = include_str!("../../../../../costs/x86-256-core.toml");
 const TABLE_1_4: &str = include_str!("../../../../../costs/x86-256-core-1-4.toml");
@@ -23,7 +25,7 @@ fn request(table: &str, samples: u32) -> Request {
 }
 
 fn billed(request: &Request) -> Draft {
-    bill(request, &Stop::new()).unwrap()
+    request.bill(&Stop::new()).unwrap()
 }
 
 #[test]

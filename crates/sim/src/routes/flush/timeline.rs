@@ -11,7 +11,7 @@ use pagetoll_timeline::SpanError;
 use pagetoll_timeline::folded::write_folded;
 use pagetoll_timeline::perfetto::write_perfetto;
 
-use super::{Request, costs, setting, setup};
+use super::{Request, Setting, costs, setup};
 use crate::contention::flush_lock;
 use crate::error::{BillingError, RequestError};
 use crate::timeline::Timeline;
@@ -42,8 +42,8 @@ impl Form {
 }
 
 impl TimelineFile {
-    /// Checks the file's form and that the order has one mechanism: vCPUs of two runs have the same names.
-    pub(super) fn new(file: &Path, order: &Order) -> Result<Self, RequestError> {
+    /// Checks the file's form and that the order has one run: vCPUs of two runs have the same names.
+    pub(super) fn new(file: &Path, order: &Order, vcpus: &[u32]) -> Result<Self, RequestError> {
         let refused = |problem: String| RequestError::Timeline {
             file: file.to_owned(),
             problem,
@@ -57,6 +57,12 @@ impl TimelineFile {
                 "{count} mechanisms; expected one by --mechanism"
             )));
         };
+        if vcpus.len() > 1 {
+            let count = vcpus.len();
+            return Err(refused(format!(
+                "{count} numbers of vCPUs; expected one by --vcpus"
+            )));
+        }
         Ok(Self {
             path: file.to_owned(),
             form,
@@ -66,9 +72,12 @@ impl TimelineFile {
 
     /// Runs the mechanism once with the table's own values, recording, and writes the file. Gives a note where the
     /// recorder had no room for all spans.
-    pub(super) fn write(&self, request: &Request) -> Result<Option<String>, BillingError> {
+    pub(super) fn write(
+        &self,
+        request: &Request,
+        setting: Setting,
+    ) -> Result<Option<String>, BillingError> {
         let prices = request.ordered.costs.prices();
-        let setting = setting(request, self.mechanism);
         let (costs, setup) = (costs(&prices, setting)?, setup(&prices, setting)?);
         let timeline = flush_lock::record(costs, setup, request.ordered.samples.seed)?;
         output::replace(&self.path, |file| self.write_spans(file, &timeline)).map_err(

@@ -1,0 +1,206 @@
+//! Figures that orders of the simulator model: each order is run once, whichever figures are of it.
+
+use std::collections::BTreeMap;
+
+use pagetoll_backend::{Class, Error, Stop};
+use pagetoll_bill::row::RowSelection;
+use pagetoll_bill::{Route, Spec, Toll};
+use pagetoll_cost::published::{ModelOrder, Orders, PublishedFigure, PublishedUnit};
+use pagetoll_cost::{CostKey, CostTable};
+use rayon::prelude::*;
+
+use crate::backend;
+use crate::routes::{Modelled, Ordered, demand};
+use crate::sensitivity::{Sensitivity, dominating};
+use crate::validate::Comparison;
+
+/// Orders by their words.
+pub type Specs = BTreeMap<String, Spec>;
+
+/// An order that was run on all samples of its table, and once for each move of a single figure of it.
+pub(super) struct RunOrder {
+    route: Route,
+    drawn: Ran,
+    /// Absent for demand, whose moves take minutes: `pagetoll bill demand --sensitivity` makes them.
+    moved: Option<Ran>,
+}
+
+impl RunOrder {
+    fn new(spec: &Spec, stop: &Stop) -> Result<Self, Error> {
+        let ran = |change| Ran::new(spec, change, stop);
+        Ok(Self {
+            route: spec.route,
+            drawn: ran(|_| Vec::new())?,
+            moved: (spec.route != Route::Demand)
+                .then(|| ran(moves))
+                .transpose()?,
+        })
+    }
+}
+
+/// Orders that were run, by their words: or the reason why one cannot be.
+pub(super) type RunOrders = BTreeMap<String, Result<RunOrder, String>>;
+
+/// Runs all orders, side by side.
+///
+/// # Errors
+/// A stop, or a failure that the orders are no reason for.
+pub(super) fn run_all(specs: &Specs, stop: &Stop) -> Result<RunOrders, Error> {
+    let ran = specs.par_iter().map(|(words, spec)| {
+        let ran = match RunOrder::new(spec, stop) {
+            Ok(ran) => Ok(ran),
+            Err(refused) if refused.class() == Class::BadInput => Err(refused.to_string()),
+            Err(failed) => return Err(failed),
+        };
+        Ok((words.clone(), ran))
+    });
+    ran.collect()
+}
+
+/// Each key of a table at its low, its value and its high.
+fn moves(costs: &CostTable) -> Vec<(CostKey, f64)> {
+    let of = |(key, figure): (CostKey, &pagetoll_cost::Figure)| {
+        [figure.low, figure.value, figure.high].map(|value| (key, value))
+    };
+    costs.figures().flat_map(of).collect()
+}
+
+/// Compares a figure with orders that were run.
+///
+/// # Errors
+/// The field of `model` that names nothing of them.
+pub(super) fn compare(
+    published: &PublishedFigure,
+    model: &ModelOrder,
+    ran: &RunOrders,
+) -> Result<Comparison, String> {
+    let unit = published.unit;
+    let of = |words: &str| match ran.get(words) {
+        Some(Ok(order)) => Ok(order),
+        Some(Err(refused)) => Err(format!("{words}: {refused}")),
+        None => Err(format!("{words}: not run")),
+    };
+    let combined = |part: fn(&RunOrder) -> Option<&Ran>| -> Result<Option<Vec<f64>>, String> {
+        let one = |words: &str, row: &Option<String>| -> Result<Option<Vec<f64>>, String> {
+            let ran = part(of(words)?);
+            ran.map(|ran| ran.values(model, row, unit)).transpose()
+        };
+        let row_before = model.row_before.as_ref().or(model.row.as_ref()).cloned();
+        Ok(match model.orders(unit)? {
+            Orders::One(order) => one(order, &model.row)?,
+            Orders::Two(before, after) => one(before, &row_before)?
+                .zip(one(after, &model.row)?)
+                .map(|(before, after)| compared(unit, before, after)),
+        })
+    };
+    let drawn = combined(|order| Some(&order.drawn))?.unwrap_or_default();
+    let moved = combined(|order| order.moved.as_ref())?.unwrap_or_default();
+    let (Orders::One(order) | Orders::Two(_, order)) = model.orders(unit)?;
+    let RunOrder { route, drawn: Ran { ordered, .. }, .. } = of(order)?;
+    let keys = ordered.costs.figures().map(|(key, _)| key.name());
+    let sensitivity = sensitivity(keys, &moved);
+    Ok(Comparison::new(published, *route, &ordered.costs, drawn, sensitivity))
+}
+
+/// Ratio or saving, sample by sample.
+fn compared(unit: PublishedUnit, before: Vec<f64>, after: Vec<f64>) -> Vec<f64> {
+    let both = before.into_iter().zip(after);
+    both.map(|(before, after)| match unit {
+        PublishedUnit::Ratio => before / after,
+        PublishedUnit::Ns | PublishedUnit::Share | PublishedUnit::PagesPerSecond => before - after,
+    })
+    .collect()
+}
+
+/// Effects of the keys, from the numbers of their moves.
+fn sensitivity(keys: impl Iterator<Item = &'static str>, moved: &[f64]) -> Vec<Sensitivity> {
+    let moved = keys.zip(moved.chunks_exact(3));
+    let all = moved.map(|(key, at)| Sensitivity {
+        key,
+        at_low: at[0],
+        at_value: at[1],
+        at_high: at[2],
+    });
+    dominating(all.collect())
+}
+
+/// A run order: its table and samples, and its rows.
+struct Ran {
+    ordered: Ordered,
+    modelled: Modelled,
+}
+
+impl Ran {
+    fn new(
+        spec: &Spec,
+        change: fn(&CostTable) -> Vec<(CostKey, f64)>,
+        stop: &Stop,
+    ) -> Result<Self, Error> {
+        let mut request = backend::request(spec)?;
+        let changes = change(&request.ordered().costs);
+        if !changes.is_empty() {
+            request.ordered_mut().change(changes);
+        }
+        let modelled = request.run(stop)?;
+        let ordered = request.ordered().clone();
+        Ok(Self { ordered, modelled })
+    }
+
+    /// The figure's number in each sample.
+    fn values(
+        &self,
+        model: &ModelOrder,
+        row: &Option<String>,
+        unit: PublishedUnit,
+    ) -> Result<Vec<f64>, String> {
+        let selection = RowSelection::new(row);
+        let rows = &self.modelled.rows;
+        let selected: Vec<_> = rows.iter().filter(|one| selection.includes(&one.row.key)).collect();
+        let [row] = selected[..] else {
+            let all = if selected.is_empty() { rows.iter().collect() } else { selected };
+            let names: Vec<_> = all.iter().map(|one| one.row.key.to_string()).collect();
+            let given = row.as_deref().unwrap_or("absent");
+            return Err(format!("model.row {given}: expected words of one of these rows: {}", names.join("; ")));
+        };
+        if let Some(reason) = row.row.why_unavailable() {
+            return Err(format!("{}: {reason}", row.row.key));
+        }
+        let beside = self.beside(model)?;
+        let vcpus = row.row.key.vcpus.unwrap_or(1);
+        let value = |(tolls, beside): (&Vec<Toll>, &f64)| {
+            let cost = match &model.toll {
+                None => Toll::sum(tolls),
+                Some(name) => of_toll(tolls, name, unit)?,
+            };
+            Ok(match unit {
+                PublishedUnit::PagesPerSecond => demand::rate(vcpus, cost + beside),
+                PublishedUnit::Ns | PublishedUnit::Ratio | PublishedUnit::Share => cost + beside,
+            })
+        };
+        row.samples.iter().zip(&beside).map(value).collect()
+    }
+
+    /// The cost that is paid beside the row, in each sample.
+    fn beside(&self, model: &ModelOrder) -> Result<Vec<f64>, String> {
+        let indices = 0..self.ordered.samples.count;
+        let Some(name) = &model.beside else {
+            return Ok(indices.map(|_| 0.0).collect());
+        };
+        let key = CostKey::named(name)
+            .ok_or_else(|| format!("model.beside {name}: expected a key of cost tables"))?;
+        let price = |index| self.ordered.prices(index).price(key);
+        let prices = indices.map(price).collect::<Result<_, _>>();
+        prices.map_err(|error| format!("model.beside: {error}"))
+    }
+}
+
+/// A number of the toll of that name: how often it is paid, for a share, else the cost of one time.
+fn of_toll(tolls: &[Toll], name: &str, unit: PublishedUnit) -> Result<f64, String> {
+    let toll = tolls.iter().find(|toll| toll.name == name);
+    let names = || tolls.iter().map(|toll| toll.name.as_str()).collect::<Vec<_>>().join(", ");
+    let toll = toll.ok_or_else(|| format!("model.toll {name}: expected one of {}", names()))?;
+    Ok(match unit {
+        PublishedUnit::Share => toll.count_per_page,
+        PublishedUnit::Ns | PublishedUnit::Ratio | PublishedUnit::PagesPerSecond => toll.cost_each,
+    })
+}
