@@ -14,11 +14,11 @@ pub struct Package {
     pub sha256: String,
 }
 
-/// A file that was booted.
+/// A file that was booted, or read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Image {
-    /// What it is: `xen`, `linux`, `xen-probe`, `init`.
+    /// What it is: `xen`, `linux`, `xen-probe`, `init`, `cost table`.
     pub name: String,
     /// SHA-256 of the file, lower-case hexadecimal.
     pub sha256: String,
@@ -37,7 +37,7 @@ pub struct Inputs {
     /// The packages that were used.
     #[serde(default)]
     pub packages: Vec<Package>,
-    /// The files that were booted.
+    /// The files that were booted or read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
     /// What else ran on the host while costs were measured; absent where they were counted or modelled.

@@ -265,14 +265,33 @@ mod tests {
         let of = |unit: &str, model: &str| refused(entry("b", unit, model));
         for (unit, model, problem) in [
             ("ns", "model.row='map'", "expected model.order"),
-            ("ns", "model.order='pin'\nmodel.after='pin'", "expected model.order, or model.before and"),
-            ("ratio", "model.order='pin'", "a ratio is of model.before and model.after"),
+            (
+                "ns",
+                "model.order='pin'\nmodel.after='pin'",
+                "expected model.order, or model.before and",
+            ),
+            (
+                "ratio",
+                "model.order='pin'",
+                "a ratio is of model.before and model.after",
+            ),
             ("share", "model.order='flush'", "a share is of model.toll"),
-            ("pages-per-second", "model.before='a'\nmodel.after='b'", "expected model.order"),
-            ("pages-per-second", "model.order='demand'\nmodel.toll='copy'", "model.toll is for share"),
+            (
+                "pages-per-second",
+                "model.before='a'\nmodel.after='b'",
+                "expected model.order",
+            ),
+            (
+                "pages-per-second",
+                "model.order='demand'\nmodel.toll='copy'",
+                "model.toll is for share",
+            ),
         ] {
             let error = of(unit, model);
-            assert!(error.starts_with("my.toml:11: figure b: ") && error.contains(problem), "{error}");
+            assert!(
+                error.starts_with("my.toml:11: figure b: ") && error.contains(problem),
+                "{error}"
+            );
         }
     }
 }

@@ -9,6 +9,7 @@ use pagetoll_backend::input::{self, ReadError};
 use pagetoll_backend::{Class, Classified};
 use pagetoll_bill::Route;
 use pagetoll_cost::{CostError, CostTable};
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 /// A table that comes with pagetoll.
@@ -65,6 +66,17 @@ pub fn names() -> Vec<&'static str> {
 /// No such name, a file that cannot be read, or a malformed table.
 pub fn find(asked: Option<&str>, route: Route) -> Result<CostTable, CostsError> {
     named(asked.unwrap_or(default(route)))
+}
+
+/// The same, with the SHA-256 of its text in lower-case hexadecimal.
+pub(crate) fn find_with_digest(
+    asked: Option<&str>,
+    route: Route,
+) -> Result<(CostTable, String), CostsError> {
+    let found = text_named(asked.unwrap_or(default(route)))?;
+    let digest = Sha256::digest(found.text.as_bytes());
+    let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok((CostTable::parse(&found.file, &found.text)?, digest))
 }
 
 /// The text of the table that [`find`] reads.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pagetoll_backend::{Class, Classified, Stopped};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::WhatIf;
-use pagetoll_bill::{OrderError, Route};
+use pagetoll_bill::{OrderError, Route, Unit};
 use pagetoll_cost::CostError;
 use pagetoll_models::Error;
 use pagetoll_timeline::SpanError;
@@ -26,6 +26,16 @@ pub enum RequestError {
     /// The cost table cannot be used.
     #[error(transparent)]
     Costs(#[from] CostsError),
+    /// The cost table is of another unit than the route's model computes.
+    #[error("--costs {file}: unit: {unit}; {route} is modelled in time, expected nanoseconds")]
+    Unit {
+        /// The table, as messages call it.
+        file: String,
+        /// Its unit.
+        unit: Unit,
+        /// The route that was ordered.
+        route: Route,
+    },
     /// Too few or too many samples.
     #[error("--samples {given}: expected 1 to {MOST_SAMPLES}")]
     Samples {

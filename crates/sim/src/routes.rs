@@ -24,7 +24,8 @@ use std::collections::BTreeMap;
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::{
-    Backend, Draft, Evidence, Figures, Inputs, Limits, Order, Route, Row, RowKey, Spec, Toll,
+    Backend, Draft, Evidence, Figures, Image, Inputs, Limits, Order, Route, Row, RowKey, Spec,
+    Toll, Unit,
 };
 use pagetoll_cost::{CostKey, CostTable, Prices};
 use pagetoll_units::Pages;
@@ -88,7 +89,6 @@ impl Sampled {
         let row = Row::new(key, pages, Figures::of_samples(samples.clone()));
         Self { row, samples }
     }
-
 }
 
 /// Rows of a request, and notes on them.
@@ -127,6 +127,8 @@ pub(crate) struct Ordered {
     pub(crate) route: Route,
     pub(crate) order: Order,
     pub(crate) costs: CostTable,
+    /// SHA-256 of the table's text.
+    digest: String,
     pub(crate) samples: Samples,
     /// The figure that has another value than the table's, in each sample; of none, samples are drawn.
     pub(crate) changes: Vec<(CostKey, f64)>,
@@ -138,10 +140,12 @@ impl Ordered {
         limits: &Limits,
         default_samples: u32,
     ) -> Result<Self, RequestError> {
+        let (costs, digest) = costs::find_with_digest(spec.sim.costs.as_deref(), spec.route)?;
         Ok(Self {
             route: spec.route,
             order: spec.order(Backend::Sim, limits)?,
-            costs: costs::find(spec.sim.costs.as_deref(), spec.route)?,
+            costs,
+            digest,
             samples: Samples::ordered(spec, default_samples)?,
             changes: Vec::new(),
         })
@@ -161,17 +165,43 @@ impl Ordered {
         self.changes = changes;
     }
 
+    /// Refuses a table of another unit than the time that the route's model computes.
+    pub(crate) fn in_nanoseconds(self) -> Result<Self, RequestError> {
+        match self.costs.unit {
+            Unit::Nanoseconds => Ok(self),
+            unit => Err(RequestError::Unit {
+                file: self.costs.file,
+                unit,
+                route: self.route,
+            }),
+        }
+    }
+
+    /// The table, and the versions that it was counted on.
+    fn stack(&self) -> BTreeMap<String, String> {
+        let table = ("costs".to_owned(), self.costs.name.clone());
+        let stack = self.costs.stack.iter();
+        let counted = stack.map(|(part, version)| (format!("costs-{part}"), version.clone()));
+        counted.chain([table]).collect()
+    }
+
     pub(crate) fn draft(&self, rows: Vec<Row>, notes: Vec<String>) -> Draft {
         Draft {
             backend: Backend::Sim,
             route: self.route,
             unit: self.costs.unit,
             evidence: Evidence::Modelled,
-            stack: BTreeMap::from([("costs".to_owned(), self.costs.name.clone())]),
+            stack: self.stack(),
             order: self.order.clone(),
             rows,
             notes,
-            inputs: Inputs::default(),
+            inputs: Inputs {
+                images: vec![Image {
+                    name: "cost table".to_owned(),
+                    sha256: self.digest.clone(),
+                }],
+                ..Inputs::default()
+            },
         }
     }
 

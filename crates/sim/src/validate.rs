@@ -70,7 +70,10 @@ impl Comparison {
     /// Name of the figures that stand and fall with this one: its own where there are none.
     #[must_use]
     pub fn group(&self) -> &str {
-        self.published.group.as_deref().unwrap_or(&self.published.id)
+        self.published
+            .group
+            .as_deref()
+            .unwrap_or(&self.published.id)
     }
 }
 
@@ -93,7 +96,8 @@ pub fn validate(list: List<'_>, samples: Samples, stop: &Stop) -> Result<Vec<Com
     let ran = modelled::run_all(list.specs, stop)?;
     let compared = list.figures.par_iter().filter_map(|figure| {
         if let Some(model) = &figure.model {
-            let refused = |problem| Error::bad_input(figure.refused(list.file, problem).to_string());
+            let refused =
+                |problem| Error::bad_input(figure.refused(list.file, problem).to_string());
             return Some(modelled::compare(figure, model, &ran).map_err(refused));
         }
         let expression = expressions::named(&figure.id)?;
@@ -106,8 +110,7 @@ pub fn validate(list: List<'_>, samples: Samples, stop: &Stop) -> Result<Vec<Com
     compared.collect()
 }
 
-/// Widens the intervals of `compared` by the model's error, which the predictions of `known` show, and those of
-/// `compared` that are in other groups.
+/// Widens the intervals of `compared` by the model's error, as the predictions of `known` show it.
 pub fn add_model_error(compared: &mut [Comparison], known: &[Comparison]) {
     model_error::add(compared, known);
 }
@@ -129,7 +132,13 @@ fn compare(
     let drawn = drawn.map(|index| model(&samples.prices(costs, index), samples.seed ^ index));
     let sensitivity = sensitivity(costs, |prices| model(prices, samples.seed))?;
     let drawn = drawn.collect::<Result<_, _>>()?;
-    Ok(Comparison::new(published, Route::Unmap, costs, drawn, sensitivity))
+    Ok(Comparison::new(
+        published,
+        Route::Unmap,
+        costs,
+        drawn,
+        sensitivity,
+    ))
 }
 
 impl Comparison {

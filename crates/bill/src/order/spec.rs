@@ -111,6 +111,8 @@ names! {
     pub enum Ipi as "--ipi" {
         /// A write of the ICR for each CPU: x2APIC's physical mode
         Unicast,
+        /// Three writes of the APIC's memory for each CPU, all of them emulated: xAPIC mode
+        Xapic = "xapic",
         /// A write of the ICR for each cluster of 16 CPUs: x2APIC's cluster mode
         Cluster,
         /// One write of the ICR: the ALLBUT shorthand
@@ -250,7 +252,7 @@ options! {
         pub waiting: Option<Waiting> = "wait" on (Live, Demand),
         /// Use one userfaultfd, or one per vCPU [default: one]
         #[arg(value_name = "HOW")]
-        pub sharing: Option<Sharing> = "userfaultfds" on (Live, Demand),
+        pub sharing: Option<Sharing> = "userfaultfds" on (Live | Sim, Demand),
         /// Resolve faults of this kind [default: missing]
         #[arg(value_name = "KIND")]
         pub faults: Option<Faults> = "faults" on (Live, Demand),

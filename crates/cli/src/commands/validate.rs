@@ -42,13 +42,14 @@ pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> 
     let lists = lists.collect::<Result<Vec<_>>>()?;
     let built_in = PublishedFigure::built_in();
     let compare = |stop: &Stop| -> Result<Vec<Comparison>> {
-        let mut known = compared(BUILT_IN, built_in, stop)?;
-        if lists.is_empty() {
-            validate::add_model_error(&mut known, &[]);
-            return Ok(known);
-        }
-        let own = lists.iter().map(|(name, figures)| compared(name, figures, stop));
+        let own = lists
+            .iter()
+            .map(|(name, figures)| compared(name, figures, stop));
         let mut own = own.collect::<Result<Vec<_>>>()?.concat();
+        let known = compared(BUILT_IN, built_in, stop)?;
+        if lists.is_empty() {
+            own.clone_from(&known);
+        }
         validate::add_model_error(&mut own, &known);
         Ok(own)
     };
@@ -73,7 +74,11 @@ fn read(file: &Path) -> Result<(String, Vec<PublishedFigure>)> {
 
 fn compared(file: &str, figures: &[PublishedFigure], stop: &Stop) -> Result<Vec<Comparison>> {
     let specs = orders::specs(file, figures)?;
-    let list = List { file, figures, specs: &specs };
+    let list = List {
+        file,
+        figures,
+        specs: &specs,
+    };
     Ok(validate::validate(list, SAMPLES, stop)?)
 }
 
@@ -83,8 +88,12 @@ fn document(compared: &[Comparison], published: &[PublishedFigure]) -> Document 
     Document {
         title: "Published figures and the model".to_owned(),
         sections: vec![
+            Section::list("Outside of the model's interval", outside(compared)),
             Section::table("", figures(compared)),
-            Section::table("How far to trust the model, by route", coverage::by_route(compared)),
+            Section::table(
+                "How far to trust the model, by route",
+                coverage::by_route(compared),
+            ),
             Section::list("", coverage::notes()),
             Section::list("Known before a change of the model", ledger(compared)).folded(),
             Section::table(
@@ -132,6 +141,26 @@ fn figures(compared: &[Comparison]) -> Table {
         ]);
     }
     table
+}
+
+/// The predictions that no interval holds: the model is wrong there, or the figure is.
+fn outside(compared: &[Comparison]) -> Vec<String> {
+    let outside = compared
+        .iter()
+        .filter(|one| !one.fitted && !one.is_inside_with_error());
+    let line = |one: &Comparison| {
+        let Comparison {
+            published,
+            modelled,
+            ..
+        } = one;
+        let times = (published.value / modelled).max(modelled / published.value);
+        format!(
+            "{}: {times:.1} times off, {}",
+            published.id, published.quantity
+        )
+    };
+    outside.map(line).collect()
 }
 
 /// The intervals that hold the published figure.

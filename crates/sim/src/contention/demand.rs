@@ -1,7 +1,7 @@
 //! Demand paging in virtual time: the waits of vCPUs that touch missing pages, and their rate together.
 //!
 //! The system is that of "Improve KVM + userfaultfd performance via KVM_EXIT_MEMORY_FAULTs on stage-2 faults" (kvm,
-//! February 2024, v7): a guest whose memory is populated page by page, through one userfaultfd with as many readers, or
+//! February 2024, v7): a guest whose memory is populated page by page, through userfaultfds with readers, or
 //! by the vCPUs' own threads when the fault is an exit. `vcpu` and `reader` say step by step which functions of the
 //! kernel are meant; `host` has the memory, the userfaultfd and the VM, which decide what becomes of each step; `shared`
 //! has the lines, locks and queues that the threads contend for; `places` the CPUs of the threads; `costs` the figures of
@@ -22,7 +22,7 @@ mod shared;
 mod tolls;
 mod vcpu;
 
-use pagetoll_bill::spec::{Placement, WhatIf};
+use pagetoll_bill::spec::{Placement, Sharing, WhatIf};
 
 pub use calibrate::{Calibration, Miss, calibrate};
 pub use checks::{Defect, Evidence, Property, Trials};
@@ -43,8 +43,10 @@ pub struct Scenario {
     pub mechanism: Mechanism,
     /// vCPUs, each with memory of its own.
     pub vcpus: u32,
-    /// Readers of the one userfaultfd, where the mechanism has any.
+    /// Readers of the userfaultfds, where the mechanism has any.
     pub readers: u32,
+    /// One userfaultfd, or one for the memory of each vCPU, with at least a reader each.
+    pub sharing: Sharing,
     /// Pages populated for each fault.
     pub batch: u32,
     /// Pages that each vCPU populates on average while it is counted; a few hundred in all at least.
@@ -65,6 +67,7 @@ impl Scenario {
             mechanism,
             vcpus,
             readers: vcpus,
+            sharing: Sharing::One,
             batch: 1,
             pages: 6,
             placement: Placement::Apart,
@@ -76,11 +79,20 @@ impl Scenario {
     /// Readers that there are.
     pub(crate) const fn readers(&self) -> u32 {
         match self.mechanism {
+            Mechanism::Uffd if self.readers < self.userfaultfds() => self.userfaultfds(),
             Mechanism::Uffd => self.readers,
             Mechanism::Populated
             | Mechanism::Kernel
             | Mechanism::Exit
             | Mechanism::ExitOnMissing => 0,
+        }
+    }
+
+    /// Userfaultfds that there are.
+    pub(crate) const fn userfaultfds(&self) -> u32 {
+        match self.sharing {
+            Sharing::One => 1,
+            Sharing::PerVcpu => self.vcpus,
         }
     }
 

@@ -6,9 +6,7 @@ mod cells;
 use std::collections::BTreeMap;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::{
-    Backend, Crossings, Limits, Mechanism, Order, Row, Spec, System, crossing,
-};
+use pagetoll_bill::{Backend, Crossings, Limits, Mechanism, Order, Row, Spec, System, crossing};
 use pagetoll_models::linux::RouteRun;
 use pagetoll_units::Pages;
 use rayon::prelude::*;

@@ -10,10 +10,8 @@ use std::collections::BTreeMap;
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::row::{Payer, Rate, TollName};
-use pagetoll_bill::spec::{Placement, Wanted, WhatIf};
-use pagetoll_bill::{
-    Check, Limits, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll,
-};
+use pagetoll_bill::spec::{Placement, Sharing, Wanted, WhatIf};
+use pagetoll_bill::{Check, Limits, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll};
 use pagetoll_cost::{CostKey, Prices, Topology};
 use pagetoll_units::Pages;
 use rayon::prelude::*;
@@ -52,6 +50,7 @@ pub(crate) struct Request {
     /// Readers of the userfaultfd; `None`: as many as vCPUs.
     readers: Option<u32>,
     placement: Placement,
+    sharing: Sharing,
     what_if: Option<WhatIf>,
     /// Name the figures that dominate each row.
     sensitivity: Wanted,
@@ -62,10 +61,11 @@ impl Request {
         let said = &spec.demand;
         let readers = said.readers.map(|count| threads("--readers", count));
         Ok(Self {
-            ordered: Ordered::new(spec, &LIMITS, DEFAULT_SAMPLES)?,
+            ordered: Ordered::new(spec, &LIMITS, DEFAULT_SAMPLES)?.in_nanoseconds()?,
             vcpus: vcpus(said.vcpus.as_deref().unwrap_or(&VCPUS))?,
             readers: readers.transpose()?,
             placement: said.placement.unwrap_or(Placement::Apart),
+            sharing: said.sharing.unwrap_or(Sharing::One),
             what_if: what_if(spec)?,
             sensitivity: spec.sim.sensitivity,
         })
@@ -137,9 +137,12 @@ impl super::Request for Request {
         });
         let (mut rows, samples): (Vec<Row>, Vec<_>) = sampled.unzip();
         let mut notes = notes(self);
-        notes.extend(with_one_reader(self, topology, &scenarios)?);
         notes.extend(missed(&machines));
-        notes.extend(compare::with_published(&mut rows, costs));
+        // Published were rates of a single userfaultfd.
+        if self.sharing == Sharing::One {
+            notes.extend(with_one_reader(self, topology, &scenarios)?);
+            notes.extend(compare::with_published(&mut rows, costs));
+        }
         if self.sensitivity == Wanted::Yes {
             notes.extend(sensitivities(self, topology, &scenarios, stop)?);
         }
@@ -180,6 +183,7 @@ fn scenarios(request: &Request) -> Vec<Scenario> {
                 batch,
                 pages: order.pages.get(),
                 placement: request.placement,
+                sharing: request.sharing,
                 what_if: request.what_if,
                 ..Scenario::new(mechanism, vcpus)
             }));
@@ -336,6 +340,11 @@ fn notes(request: &Request) -> Vec<String> {
         "modelled in virtual time: threads, contended cache lines, locks, wait queues; steady state".to_owned(),
         CHECKED.to_owned(),
     ];
+    if request.sharing == Sharing::PerVcpu {
+        notes.push(
+            "a userfaultfd for the memory of each vCPU, with at least a reader each".to_owned(),
+        );
+    }
     notes.extend(request.what_if.map(|what_if| format!("what if: {what_if}")));
     notes
 }

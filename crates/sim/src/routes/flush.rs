@@ -25,6 +25,8 @@ use pagetoll_xentrace::lock_profile::LockProfile;
 
 /// vCPUs of the machine that was published, on which a table's holds were measured.
 const MEASURED_VCPUS: u32 = 32;
+/// Accesses of the APIC's memory for an interrupt in xAPIC mode, where x2APIC takes one `wrmsr` (xen b1710040ca96).
+const XAPIC_ACCESSES: f64 = 3.0;
 /// CPUs of a cluster in x2APIC's logical mode.
 const CLUSTER: u32 = 16;
 /// Figures that every mechanism needs of a table.
@@ -49,7 +51,7 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn new(spec: &Spec) -> Result<Self, RequestError> {
-        let ordered = Ordered::new(spec, &ONE_BY_ONE, DEFAULT_SAMPLES)?;
+        let ordered = Ordered::new(spec, &ONE_BY_ONE, DEFAULT_SAMPLES)?.in_nanoseconds()?;
         let file = spec.sim.timeline.as_deref();
         let vcpus = vcpus(spec.demand.vcpus.as_deref().unwrap_or_default())?;
         let timeline = file.map(|file| TimelineFile::new(file, &ordered.order, &vcpus));
@@ -67,7 +69,10 @@ fn vcpus(said: &[u32]) -> Result<Vec<u32>, RequestError> {
     let mut vcpus = said.to_vec();
     vcpus.sort_unstable();
     vcpus.dedup();
-    match vcpus.iter().find(|count| !(2..=MOST_VCPUS).contains(*count)) {
+    match vcpus
+        .iter()
+        .find(|count| !(2..=MOST_VCPUS).contains(*count))
+    {
         Some(&given) => Err(RequestError::FlushingVcpus {
             given,
             most: MOST_VCPUS,
@@ -130,7 +135,10 @@ fn notes(request: &Request) -> Vec<String> {
         format!(
             "modelled in virtual time: vCPUs ({}) that flush each other under flush_lock; no crossing is counted, \
          nothing is checked",
-            vcpus_of(request).map(|count| count.to_string()).collect::<Vec<_>>().join(", ")
+            vcpus_of(request)
+                .map(|count| count.to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
         ),
     ];
     notes.extend(versions::warnings(&request.ordered.costs));
@@ -174,7 +182,7 @@ impl Setting {
     /// The mean hold without global pages, on [`MEASURED_VCPUS`] vCPUs.
     const fn hold_pge_off(self) -> CostKey {
         match self.ipi {
-            None => CostKey::FLUSH_HOLD_PGE_OFF,
+            None | Some(Ipi::Xapic) => CostKey::FLUSH_HOLD_PGE_OFF,
             Some(Ipi::Unicast | Ipi::Cluster) => CostKey::FLUSH_HOLD_NO_SHORTHAND,
             Some(Ipi::Shorthand) => CostKey::FLUSH_HOLD_SHORTHAND,
         }
@@ -185,6 +193,7 @@ impl Setting {
         let measured = f64::from(MEASURED_VCPUS - 1);
         match self.ipi {
             None | Some(Ipi::Unicast) => f64::from(self.vcpus - 1) / measured,
+            Some(Ipi::Xapic) => XAPIC_ACCESSES * f64::from(self.vcpus - 1) / measured,
             Some(Ipi::Cluster) => f64::from(self.vcpus.div_ceil(CLUSTER)) / measured,
             Some(Ipi::Shorthand) => 1.0,
         }
@@ -206,10 +215,18 @@ fn row(request: &Request, setting: Setting, stop: &Stop) -> Result<Sampled, Bill
     let drawn = indices.map(|index| {
         stop.check()?;
         let prices = ordered.prices(index);
-        Ok(tolls(&profile(&prices, setting, samples.seed ^ u64::from(index))?))
+        Ok(tolls(&profile(
+            &prices,
+            setting,
+            samples.seed ^ u64::from(index),
+        )?))
     });
     let drawn = drawn.collect::<Result<_, BillingError>>()?;
-    Ok(Sampled::new(key(request, setting), ordered.order.pages, drawn))
+    Ok(Sampled::new(
+        key(request, setting),
+        ordered.order.pages,
+        drawn,
+    ))
 }
 
 fn key(request: &Request, setting: Setting) -> RowKey {
@@ -228,11 +245,7 @@ fn tolls(profile: &LockProfile) -> Vec<Toll> {
 }
 
 /// Runs a setting with the prices of one machine.
-fn profile(
-    prices: &Prices<'_>,
-    setting: Setting,
-    seed: u64,
-) -> Result<LockProfile, BillingError> {
+fn profile(prices: &Prices<'_>, setting: Setting, seed: u64) -> Result<LockProfile, BillingError> {
     let costs = costs(prices, setting)?;
     Ok(flush_lock::run(costs, setup(prices, setting)?, seed)?)
 }

@@ -96,10 +96,20 @@ pub(super) fn compare(
     let drawn = combined(|order| Some(&order.drawn))?.unwrap_or_default();
     let moved = combined(|order| order.moved.as_ref())?.unwrap_or_default();
     let (Orders::One(order) | Orders::Two(_, order)) = model.orders(unit)?;
-    let RunOrder { route, drawn: Ran { ordered, .. }, .. } = of(order)?;
+    let RunOrder {
+        route,
+        drawn: Ran { ordered, .. },
+        ..
+    } = of(order)?;
     let keys = ordered.costs.figures().map(|(key, _)| key.name());
     let sensitivity = sensitivity(keys, &moved);
-    Ok(Comparison::new(published, *route, &ordered.costs, drawn, sensitivity))
+    Ok(Comparison::new(
+        published,
+        *route,
+        &ordered.costs,
+        drawn,
+        sensitivity,
+    ))
 }
 
 /// Ratio or saving, sample by sample.
@@ -155,12 +165,22 @@ impl Ran {
     ) -> Result<Vec<f64>, String> {
         let selection = RowSelection::new(row);
         let rows = &self.modelled.rows;
-        let selected: Vec<_> = rows.iter().filter(|one| selection.includes(&one.row.key)).collect();
+        let selected: Vec<_> = rows
+            .iter()
+            .filter(|one| selection.includes(&one.row.key))
+            .collect();
         let [row] = selected[..] else {
-            let all = if selected.is_empty() { rows.iter().collect() } else { selected };
+            let all = if selected.is_empty() {
+                rows.iter().collect()
+            } else {
+                selected
+            };
             let names: Vec<_> = all.iter().map(|one| one.row.key.to_string()).collect();
             let given = row.as_deref().unwrap_or("absent");
-            return Err(format!("model.row {given}: expected words of one of these rows: {}", names.join("; ")));
+            return Err(format!(
+                "model.row {given}: expected words of one of these rows: {}",
+                names.join("; ")
+            ));
         };
         if let Some(reason) = row.row.why_unavailable() {
             return Err(format!("{}: {reason}", row.row.key));
@@ -197,7 +217,13 @@ impl Ran {
 /// A number of the toll of that name: how often it is paid, for a share, else the cost of one time.
 fn of_toll(tolls: &[Toll], name: &str, unit: PublishedUnit) -> Result<f64, String> {
     let toll = tolls.iter().find(|toll| toll.name == name);
-    let names = || tolls.iter().map(|toll| toll.name.as_str()).collect::<Vec<_>>().join(", ");
+    let names = || {
+        tolls
+            .iter()
+            .map(|toll| toll.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let toll = toll.ok_or_else(|| format!("model.toll {name}: expected one of {}", names()))?;
     Ok(match unit {
         PublishedUnit::Share => toll.count_per_page,

@@ -55,7 +55,9 @@ pub(super) fn notes() -> Vec<String> {
 
 fn line(name: &str, all: &[&Comparison]) -> [String; 10] {
     let predictions: Vec<&Comparison> = all.iter().copied().filter(|one| !one.fitted).collect();
-    let blind = predictions.iter().filter(|one| one.published.seen.is_none());
+    let blind = predictions
+        .iter()
+        .filter(|one| one.published.seen.is_none());
     let mut groups = Groups::new();
     for &one in &predictions {
         groups.entry(one.group()).or_default().push(one);
@@ -63,7 +65,9 @@ fn line(name: &str, all: &[&Comparison]) -> [String; 10] {
     let errors = sorted(predictions.iter().map(|one| one.error));
     let percent = |error: f64| format!("{:.0} %", 100.0 * error);
     let width = |Interval { low, high }: Interval| high / low;
-    let widths = predictions.iter().filter_map(|one| one.interval_with_error.map(width));
+    let widths = predictions
+        .iter()
+        .filter_map(|one| one.interval_with_error.map(width));
     [
         name.to_owned(),
         all.len().to_string(),
@@ -74,12 +78,17 @@ fn line(name: &str, all: &[&Comparison]) -> [String; 10] {
         errors.last().copied().map(percent).unwrap_or_default(),
         share(&groups, Comparison::is_inside),
         share(&groups, Comparison::is_inside_with_error),
-        middle(&sorted(widths)).map(|width| format!("{width:.2}")).unwrap_or_default(),
+        middle(&sorted(widths))
+            .map(|width| format!("{width:.2}"))
+            .unwrap_or_default(),
     ]
 }
 
 /// The share of the groups for which `holds`, a group as the share of its figures.
-#[expect(clippy::cast_precision_loss, reason = "a list has far fewer than 2^53 figures")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a list has far fewer than 2^53 figures"
+)]
 fn share(groups: &Groups<'_>, holds: fn(&Comparison) -> bool) -> String {
     if groups.is_empty() {
         return String::new();

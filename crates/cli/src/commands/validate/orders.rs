@@ -41,9 +41,12 @@ fn orders(figure: &PublishedFigure) -> Vec<&str> {
 
 /// The order that these words after `pagetoll bill` give the simulator.
 fn spec(order: &str, command: &mut clap::Command) -> Result<Spec> {
-    let words = shlex::split(order)
-        .ok_or_else(|| Failure::BadInput("a quote is not closed".to_owned()))?;
-    let words = ["pagetoll", "bill"].map(str::to_owned).into_iter().chain(words);
+    let words =
+        shlex::split(order).ok_or_else(|| Failure::BadInput("a quote is not closed".to_owned()))?;
+    let words = ["pagetoll", "bill"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(words);
     let words: Vec<String> = words.chain(["--on", "sim"].map(str::to_owned)).collect();
     Ok(jobs::order(&words, command)?.spec)
 }

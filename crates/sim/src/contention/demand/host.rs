@@ -40,7 +40,8 @@ pub(crate) struct Host {
     defect: Option<Defect>,
     mm: Mm,
     vm: Vm,
-    uffd: UffdId,
+    /// One, or one for the memory of each vCPU.
+    uffds: Vec<UffdId>,
     guest: Range,
     vcpus: Vec<VcpuMemory>,
     /// Faults that a reader has read and not answered yet.
@@ -67,8 +68,14 @@ impl Host {
         let mut mm = Mm::new();
         mm.map(anonymous(staging));
         mm.map(anonymous(guest));
-        let uffd =
-            userfaultfd(&mut mm, guest, mechanism).map_err(DemandError::refused("userfaultfd"))?;
+        let uffds = scenario.userfaultfds();
+        let each = guest.len / u64::from(uffds);
+        let uffd = |number: u32| {
+            let start = Hva(guest.start.0 + u64::from(number) * each);
+            userfaultfd(&mut mm, Range { start, len: each }, mechanism)
+        };
+        let uffds = (0..uffds).map(uffd).collect::<Result<_, _>>();
+        let uffds = uffds.map_err(DemandError::refused("userfaultfd"))?;
         let vm = machine(guest, mechanism).map_err(DemandError::refused("memslot"))?;
         let vcpu = |number| VcpuMemory {
             vcpu: Vcpu::new(ThreadId(number)),
@@ -80,7 +87,7 @@ impl Host {
             defect,
             mm,
             vm,
-            uffd,
+            uffds,
             guest,
             vcpus: (0..scenario.vcpus).map(vcpu).collect(),
             in_service: 0,
@@ -150,14 +157,25 @@ impl Host {
         PageNumber(fault.gpa.gfn().0 - FIRST.0)
     }
 
-    /// Polls the userfaultfd for an unread fault.
-    pub(crate) fn has_unread(&mut self) -> bool {
-        self.mm.poll_userfaultfd(self.uffd) == Ok(Poll::In)
+    /// The userfaultfd of a vCPU's memory, which the reader of its number reads.
+    fn uffd(&self, vcpu: u32) -> UffdId {
+        self.uffds[vcpu as usize % self.uffds.len()]
     }
 
-    /// read(2) on the userfaultfd: the page of the oldest unread fault; `None` on `EAGAIN`.
-    pub(crate) fn read(&mut self) -> Option<PageNumber> {
-        let message = self.mm.read_userfaultfd(self.uffd, MESSAGE).ok()?;
+    /// The userfaultfd of a page.
+    fn uffd_of(&self, page: PageNumber) -> UffdId {
+        self.uffd(u32::try_from(page.0 / PAGES).unwrap_or(u32::MAX))
+    }
+
+    /// Polls a reader's userfaultfd for an unread fault.
+    pub(crate) fn has_unread(&mut self, reader: u32) -> bool {
+        self.mm.poll_userfaultfd(self.uffd(reader)) == Ok(Poll::In)
+    }
+
+    /// read(2) on a reader's userfaultfd: the page of the oldest unread fault; `None` on `EAGAIN`.
+    pub(crate) fn read(&mut self, reader: u32) -> Option<PageNumber> {
+        let uffd = self.uffd(reader);
+        let message = self.mm.read_userfaultfd(uffd, MESSAGE).ok()?;
         self.in_service += 1;
         Some(page_at(message.address))
     }
@@ -178,7 +196,8 @@ impl Host {
                 source: Source::Copy(STAGING),
                 mode: Fill::DONTWAKE,
             };
-            let copied = self.mm.uffdio_fill(self.uffd, fill).field.unwrap_or(0);
+            let uffd = self.uffd_of(first);
+            let copied = self.mm.uffdio_fill(uffd, fill).field.unwrap_or(0);
             let copied = copied.max(0).unsigned_abs() / PAGE_SIZE;
             let pages = Trials {
                 tried: self.batch,
@@ -195,15 +214,19 @@ impl Host {
         if self.defect == Some(Defect::LostFault) {
             return None;
         }
-        let woken = self.mm.uffdio_wake(self.uffd, range(first, self.batch));
+        let uffd = self.uffd_of(first);
+        let woken = self.mm.uffdio_wake(uffd, range(first, self.batch));
         woken.ok()?.first().map(|thread| thread.0)
     }
 
     /// The trials of a run that has ended. Faults that are unread or in service then count as neither answered nor lost.
     pub(crate) fn evidence(&self) -> Evidence {
         let mut evidence = self.evidence;
-        let queues = self.mm.queues(self.uffd);
-        let read = queues.map_or(0, |queues| queues.total() - queues.pending());
+        let read = |&uffd: &UffdId| {
+            let queues = self.mm.queues(uffd);
+            queues.map_or(0, |queues| queues.total() - queues.pending())
+        };
+        let read: usize = self.uffds.iter().map(read).sum();
         let lost = (read - self.in_service) as u64;
         let lost = Trials {
             tried: lost,

@@ -23,6 +23,8 @@ const NOBODY: u64 = u64::MAX;
 
 /// A reader's thread.
 pub(crate) struct Reader {
+    /// It reads the userfaultfd of the vCPU of its number, where there are several.
+    pub(crate) number: u32,
     /// Pages populated for each fault.
     pub(crate) batch: u32,
     pub(crate) shared: Rc<Shared>,
@@ -34,11 +36,12 @@ impl Reader {
     pub(crate) async fn run(self, cx: &Cx) {
         let shared = &*self.shared;
         let Shared { costs, tolls, .. } = shared;
-        let epoll = shared.readers.stand(cx, Sharing::Exclusive, 0);
+        let uffd = shared.uffd(self.number);
+        let epoll = uffd.readers.stand(cx, Sharing::Exclusive, 0);
         while self.progress.ended.get().is_none() {
             shared.compute(cx, tolls.syscalls, costs.work.poll).await;
-            shared.locks.read(cx).await;
-            if !shared.host.borrow_mut().has_unread() {
+            uffd.locks.read(cx).await;
+            if !shared.host.borrow_mut().has_unread(self.number) {
                 epoll.wait().await;
                 continue;
             }
@@ -54,21 +57,22 @@ impl Reader {
     async fn read(&self, cx: &Cx) -> Option<PageNumber> {
         let shared = &*self.shared;
         let Shared { costs, tolls, .. } = shared;
-        shared.file.access(cx).await;
+        let uffd = shared.uffd(self.number);
+        uffd.file.access(cx).await;
         shared.compute(cx, tolls.syscalls, costs.work.read).await;
-        shared.locks.access(cx).await;
+        uffd.locks.access(cx).await;
         let taken = {
-            let (_fd, _) = shared.fd.acquire(cx).await;
-            shared.locks.access(cx).await;
-            let (_pending, last) = shared.pending.acquire(cx).await;
-            let taken = shared.host.borrow_mut().read();
+            let (_fd, _) = uffd.fd.acquire(cx).await;
+            uffd.locks.access(cx).await;
+            let (_pending, last) = uffd.pending.acquire(cx).await;
+            let taken = shared.host.borrow_mut().read(self.number);
             if taken.is_some() {
-                shared.change_list(cx, last, 2.5).await;
-                shared.refcount.access(cx).await;
+                uffd.change_list(cx, shared, last, 2.5).await;
+                uffd.refcount.access(cx).await;
             }
             taken
         };
-        shared.file.access(cx).await;
+        uffd.file.access(cx).await;
         taken
     }
 
@@ -80,16 +84,17 @@ impl Reader {
         shared
             .compute(cx, tolls.user, costs.work.user + source)
             .await;
-        shared.file.access(cx).await;
+        let uffd = shared.uffd(self.number);
+        uffd.file.access(cx).await;
         shared.install(cx, page, self.batch).await;
-        shared.locks.access(cx).await;
+        uffd.locks.access(cx).await;
         {
-            let (_guard, last) = shared.pending.acquire(cx).await;
-            shared.change_list(cx, last, 1.0).await;
+            let (_guard, last) = uffd.pending.acquire(cx).await;
+            uffd.change_list(cx, shared, last, 1.0).await;
             let woken = shared.host.borrow_mut().wake(page);
             let key = woken.map_or(NOBODY, u64::from);
-            shared.faults.wake(cx, WakeUp::all().keyed(key..=key)).await;
+            uffd.faults.wake(cx, WakeUp::all().keyed(key..=key)).await;
         }
-        shared.file.access(cx).await;
+        uffd.file.access(cx).await;
     }
 }

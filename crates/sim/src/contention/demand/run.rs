@@ -167,7 +167,7 @@ impl Run {
         let places = Places::new(&costs, scenario);
         let line = mean_transfer(&costs, &places, scenario);
         let host = Host::new(scenario, defect)?;
-        let shared = Shared::new(&engine, costs, tolls, host, scenario.what_if, line);
+        let shared = Shared::new(&engine, costs, tolls, host, scenario, line);
         let shared = Rc::new(shared);
         let progress = Rc::new(Progress::new(goals, scenario.vcpus));
         let threads =
@@ -235,6 +235,7 @@ fn spawn(
 ) -> Result<Threads, SpawnError> {
     let readers = (0..scenario.readers()).map(|number| {
         let reader = Reader {
+            number,
             batch: scenario.batch,
             shared: Rc::clone(shared),
             progress: Rc::clone(progress),

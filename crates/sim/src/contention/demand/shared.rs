@@ -50,20 +50,46 @@ impl QueueLock {
     }
 }
 
-/// The shared objects.
-pub(crate) struct Shared {
-    pub(crate) costs: Costs,
-    pub(crate) tolls: DemandTolls,
-    pub(crate) mm: Option<CacheLine>,
+/// A userfaultfd: what its threads contend for.
+pub(crate) struct Userfaultfd {
     pub(crate) file: CacheLine,
-    pub(crate) mmu_lock: CacheLine,
-    pub(crate) stat: CacheLine,
     pub(crate) locks: CacheLine,
     pub(crate) refcount: CacheLine,
     pub(crate) pending: QueueLock,
     pub(crate) fd: QueueLock,
     pub(crate) readers: WaitQueue,
     pub(crate) faults: WaitQueue,
+}
+
+impl Userfaultfd {
+    /// Links or unlinks `entries` entries under a lock that `last` had before: heads lie in the locks' own line, which
+    /// those that arrive have taken meanwhile; the neighbours come from `last`.
+    pub(crate) async fn change_list(
+        &self,
+        cx: &Cx,
+        shared: &Shared,
+        last: Option<CoreId>,
+        entries: f64,
+    ) {
+        self.locks.access(cx).await;
+        let lines = &shared.costs.lines;
+        let topology = &shared.costs.topology;
+        let nearness = last.map(|last| topology.nearness(last.0, cx.core().0));
+        let line = nearness.map_or(lines.hit, |near| lines.access(near));
+        let cost = ticks(line * lines.under_lock * entries);
+        cx.charge(shared.tolls.lists, cost).await;
+    }
+}
+
+/// The shared objects.
+pub(crate) struct Shared {
+    pub(crate) costs: Costs,
+    pub(crate) tolls: DemandTolls,
+    pub(crate) mm: Option<CacheLine>,
+    pub(crate) mmu_lock: CacheLine,
+    pub(crate) stat: CacheLine,
+    /// One, or one for the memory of each vCPU.
+    uffds: Vec<Userfaultfd>,
     /// State behind them: memory, and the faults that wait.
     pub(crate) host: RefCell<Host>,
     /// The core that last populated a page.
@@ -78,9 +104,10 @@ impl Shared {
         costs: Costs,
         tolls: DemandTolls,
         host: Host,
-        what_if: Option<WhatIf>,
+        scenario: &Scenario,
         walked_line: f64,
     ) -> Self {
+        let what_if = scenario.what_if;
         let make = Maker {
             engine,
             costs,
@@ -93,24 +120,20 @@ impl Shared {
             costs,
             tolls,
             mm: (what_if != Some(WhatIf::MmUsersFree)).then(|| make.line("mm", tolls.line_mm)),
-            file: make.line("file", tolls.line_file),
             stat: make.line("stat", tolls.line_stat),
             mmu_lock: make.line("mmu_lock", tolls.line_mmu_lock),
-            locks: make.line("uffd-locks", tolls.line_locks),
-            refcount: make.line("uffd-refcount", tolls.line_refcount),
-            pending: make.lock("fault_pending_wqh", tolls.lock_pending),
-            fd: make.lock("fd_wqh", tolls.lock_fd),
-            readers: make.queue(
-                "readers",
-                tolls.queue_readers,
-                costs.walks.reader + costs.walks.reader_lock * walked_line,
-                costs.walks.reader_lines * walked_line,
-            ),
-            faults: make.queue("faults", tolls.queue_faults, costs.walks.fault, 0.0),
+            uffds: (0..scenario.userfaultfds())
+                .map(|_| make.userfaultfd(&tolls, walked_line))
+                .collect(),
             host: RefCell::new(host),
             last: Cell::new(None),
             computing: vec![Cell::new(0); costs.topology.all_cores() as usize],
         }
+    }
+
+    /// The userfaultfd of a vCPU's memory.
+    pub(crate) fn uffd(&self, vcpu: u32) -> &Userfaultfd {
+        &self.uffds[vcpu as usize % self.uffds.len()]
     }
 
     /// Computes for about `nanos`, longer while another thread of the core does.
@@ -155,16 +178,6 @@ impl Shared {
             .access(self.costs.topology.nearness(last.0, here.0));
         let cost = ticks(line * self.costs.lines.others);
         cx.charge(self.tolls.line_others, cost).await;
-    }
-
-    /// Links or unlinks `entries` entries under a lock that `last` had before: heads lie in the locks' own line, which
-    /// those that arrive have taken meanwhile; the neighbours come from `last`.
-    pub(crate) async fn change_list(&self, cx: &Cx, last: Option<CoreId>, entries: f64) {
-        self.locks.access(cx).await;
-        let nearness = last.map(|last| self.costs.topology.nearness(last.0, cx.core().0));
-        let line = nearness.map_or(self.costs.lines.hit, |near| self.costs.lines.access(near));
-        let cost = ticks(line * self.costs.lines.under_lock * entries);
-        cx.charge(self.tolls.lists, cost).await;
     }
 }
 
@@ -214,6 +227,24 @@ impl Maker<'_> {
             arbitration,
         };
         CacheLine::new(self.engine.handle(), name, toll, costs)
+    }
+
+    fn userfaultfd(&self, tolls: &DemandTolls, walked_line: f64) -> Userfaultfd {
+        let walks = &self.costs.walks;
+        Userfaultfd {
+            file: self.line("file", tolls.line_file),
+            locks: self.line("uffd-locks", tolls.line_locks),
+            refcount: self.line("uffd-refcount", tolls.line_refcount),
+            pending: self.lock("fault_pending_wqh", tolls.lock_pending),
+            fd: self.lock("fd_wqh", tolls.lock_fd),
+            readers: self.queue(
+                "readers",
+                tolls.queue_readers,
+                walks.reader + walks.reader_lock * walked_line,
+                walks.reader_lines * walked_line,
+            ),
+            faults: self.queue("faults", tolls.queue_faults, walks.fault, 0.0),
+        }
     }
 
     fn lock(&self, name: &str, toll: Toll) -> QueueLock {

@@ -155,51 +155,53 @@ impl Vcpu {
     async fn exit(&self, cx: &Cx, page: PageNumber, resolve: f64) {
         let shared = &*self.shared;
         let Shared { costs, tolls, .. } = shared;
+        let uffd = shared.uffd(self.number);
         shared.read_pgd(cx).await;
         let exit = shared.host.borrow_mut().enter(self.number, page);
         shared.compute(cx, tolls.stage2, costs.work.exit).await;
         let source = costs.work.source_page * f64::from(self.batch);
         let user = costs.work.user + resolve + source;
         shared.compute(cx, tolls.user, user).await;
-        shared.file.access(cx).await;
+        uffd.file.access(cx).await;
         shared
             .install(cx, Host::missing(exit, page), self.batch)
             .await;
-        shared.file.access(cx).await;
+        uffd.file.access(cx).await;
     }
 
     /// Announces the fault and sleeps until a reader has resolved it.
     async fn sleep(&self, cx: &Cx, page: PageNumber) {
         let shared = &*self.shared;
         let Shared { costs, tolls, .. } = shared;
+        let uffd = shared.uffd(self.number);
         shared
             .compute(cx, tolls.stage2, costs.work.sleep / 2.0)
             .await;
         shared.read_pgd(cx).await;
         self.look_up(cx).await;
         shared.touch_mm(cx).await;
-        shared.refcount.access(cx).await;
+        uffd.refcount.access(cx).await;
         let key = u64::from(self.number);
-        shared.locks.access(cx).await;
+        uffd.locks.access(cx).await;
         let (entry, exit) = {
-            let (_guard, last) = shared.pending.acquire(cx).await;
-            shared.change_list(cx, last, 1.0).await;
+            let (_guard, last) = uffd.pending.acquire(cx).await;
+            uffd.change_list(cx, shared, last, 1.0).await;
             let exit = shared.host.borrow_mut().enter(self.number, page);
-            (shared.faults.stand(cx, Sharing::Shared, key), exit)
+            (uffd.faults.stand(cx, Sharing::Shared, key), exit)
         };
         // userfaultfd_must_wait.
         shared.read_pgd(cx).await;
         shared.touch_mm(cx).await;
-        shared.locks.access(cx).await;
+        uffd.locks.access(cx).await;
         {
-            let (_guard, _) = shared.fd.acquire(cx).await;
-            shared.readers.wake(cx, WakeUp::one()).await;
+            let (_guard, _) = uffd.fd.acquire(cx).await;
+            uffd.readers.wake(cx, WakeUp::one()).await;
         }
         if exit == Exit::Sleeps {
             entry.wait().await;
         }
         drop(entry);
-        shared.refcount.access(cx).await;
+        uffd.refcount.access(cx).await;
         shared.touch_mm(cx).await;
         shared
             .compute(cx, tolls.stage2, costs.work.sleep / 2.0)
