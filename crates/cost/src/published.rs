@@ -70,7 +70,7 @@ pub struct ModelOrder {
     pub before: Option<String>,
     /// The order that `before` is compared with.
     pub after: Option<String>,
-    /// Words of the row's name, as `pagetoll diff --row` takes them; needed where an order has several rows.
+    /// Words of the row's name, as `--row` of `pagetoll diff` takes them; needed where an order has several rows.
     pub row: Option<String>,
     /// Words of the name of the row of `before`, where they are others.
     #[serde(rename = "row-before")]

@@ -68,7 +68,7 @@ pub fn find(asked: Option<&str>, route: Route) -> Result<CostTable, CostsError> 
     named(asked.unwrap_or(default(route)))
 }
 
-/// The same, with the SHA-256 of its text in lower-case hexadecimal.
+/// The table of that name or path with the SHA-256 of its text, in lower-case hexadecimal.
 pub(crate) fn find_with_digest(
     asked: Option<&str>,
     route: Route,

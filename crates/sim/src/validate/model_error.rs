@@ -41,7 +41,7 @@ pub(super) fn add(compared: &mut [Comparison], known: &[Comparison]) {
 struct Distance {
     route: pagetoll_bill::Route,
     group: String,
-    /// As the logarithm of the ratio to the nearer bound; 0 inside.
+    /// Logarithm of the ratio to the nearer bound; 0 inside.
     distance: f64,
 }
 
