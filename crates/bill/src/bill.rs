@@ -119,6 +119,17 @@ pub struct Bill<O = Order, R = Row> {
 type BillForm = Bill<OrderForm, RowForm>;
 
 impl Bill {
+    /// The `kvm` of a stack whose KVM runs guests without hardware virtualisation.
+    pub const SHADOW_PAGING: &str = "shadow paging";
+
+    /// True where the guests of this bill ran in ring 0 by emulation, instruction by instruction.
+    #[must_use]
+    pub fn emulates_ring_0(&self) -> bool {
+        self.stack
+            .get("kvm")
+            .is_some_and(|kvm| kvm == Self::SHADOW_PAGING)
+    }
+
     /// The row of that key.
     #[must_use]
     pub fn row(&self, key: &RowKey) -> Option<&Row> {

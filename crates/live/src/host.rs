@@ -13,6 +13,8 @@ use pagetoll_bill::spec::MemoryKind;
 use pagetoll_vmm::{DEVICE, Error as MachineError, open_kvm};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
+use pagetoll_bill::Bill;
+
 use crate::gmem;
 use crate::guest_memory::{self, free_hugepages};
 use crate::{LiveError, arch};
@@ -371,6 +373,15 @@ pub(crate) fn stack() -> BTreeMap<String, String> {
     let mut stack = BTreeMap::from([("linux".to_owned(), release)]);
     if let Some(model) = arch::cpu_model(&cpuinfo) {
         stack.insert("cpu".to_owned(), model);
+    }
+    stack
+}
+
+/// The same, with the kind of KVM where it has no hardware virtualisation.
+pub(crate) fn stack_of_guests() -> BTreeMap<String, String> {
+    let mut stack = stack();
+    if !recording::kvm_is_hardware() {
+        stack.insert("kvm".to_owned(), Bill::SHADOW_PAGING.to_owned());
     }
     stack
 }

@@ -144,7 +144,7 @@ fn draft(request: &Request, bench: &Bench, load: HostLoad) -> Draft {
         route: Route::Demand,
         unit: Unit::Nanoseconds,
         evidence: Evidence::Measured,
-        stack: host::stack(),
+        stack: host::stack_of_guests(),
         order: request.order.clone(),
         rows: billed.rows.into_iter().chain(selftests).collect(),
         notes: notes.chain(host::busy_note(load)).collect(),

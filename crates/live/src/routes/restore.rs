@@ -314,7 +314,7 @@ fn draft(request: &Request, bench: &Bench<'_>, lines: &[LineRuns], load: HostLoa
         route: Route::Restore,
         unit: Unit::Nanoseconds,
         evidence: Evidence::Measured,
-        stack: host::stack(),
+        stack: host::stack_of_guests(),
         order: request.order.clone(),
         rows: rows::rows(request, &bench.recorded, bench.eager_pages, lines),
         notes: notes.chain(host::busy_note(load)).collect(),

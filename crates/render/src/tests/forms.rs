@@ -381,4 +381,13 @@ fn the_selftest_is_beside_the_row_of_the_same_order() {
         beside.contains("8000 +- 12") && beside.contains("1.24x"),
         "{beside}"
     );
+    let mut emulated = bill;
+    let kvm = Bill::SHADOW_PAGING.to_owned();
+    emulated.stack.insert("kvm".to_owned(), kvm);
+    let text = rendered(&emulated, Format::Text);
+    let beside = text.split("Beside the kernel's own").nth(1).unwrap();
+    assert!(
+        beside.contains("not comparable") && !beside.contains("1.24x"),
+        "{beside}"
+    );
 }
