@@ -6,7 +6,7 @@ use pagetoll_backend::{Class, Classified, Stopped};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::WhatIf;
 use pagetoll_bill::{OrderError, Route, Unit};
-use pagetoll_cost::CostError;
+use pagetoll_cost::{CostError, CostKey};
 use pagetoll_models::Error;
 use pagetoll_timeline::SpanError;
 use thiserror::Error;
@@ -112,6 +112,16 @@ pub enum BillingError {
     /// Demand paging cannot be run.
     #[error(transparent)]
     Demand(#[from] DemandError),
+    /// Rates that the table is calibrated to are not those of a machine with its other figures.
+    #[error(
+        "--costs: {key}: the model cannot meet it on {of}; expected a cost that goes with the other figures"
+    )]
+    Uncalibrated {
+        /// The figure that is furthest off.
+        key: CostKey,
+        /// Machines that do not meet it, and the distance.
+        of: String,
+    },
     /// The simulated system cannot do what was ordered.
     #[error(transparent)]
     System(#[from] Error),
@@ -136,7 +146,9 @@ impl Classified for BillingError {
                 ..
             } => Class::BadInput,
             Self::Timeline { .. } => Class::Failed,
-            Self::Costs(_) | Self::Tables(_) | Self::System(_) => Class::BadInput,
+            Self::Costs(_) | Self::Tables(_) | Self::Uncalibrated { .. } | Self::System(_) => {
+                Class::BadInput
+            }
         }
     }
 }

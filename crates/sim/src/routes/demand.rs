@@ -6,8 +6,6 @@
 mod compare;
 mod usl;
 
-use std::collections::BTreeMap;
-
 use pagetoll_backend::Stop;
 use pagetoll_bill::row::{Payer, Rate, TollName};
 use pagetoll_bill::spec::{Placement, Sharing, Wanted, WhatIf};
@@ -123,7 +121,7 @@ impl super::Request for Request {
         let costs = &self.ordered.costs;
         let topology = costs.topology()?;
         let scenarios = scenarios(self);
-        let machines = machines(&self.ordered, topology, &scenarios, stop)?;
+        let (machines, left_out) = meeting(machines(&self.ordered, topology, &scenarios, stop)?)?;
         let controls = scenarios.par_iter().map(|scenario| {
             stop.check()?;
             controls(topology, &costs.prices(), scenario)
@@ -137,7 +135,7 @@ impl super::Request for Request {
         });
         let (mut rows, samples): (Vec<Row>, Vec<_>) = sampled.unzip();
         let mut notes = notes(self);
-        notes.extend(missed(&machines));
+        notes.extend(left_out);
         // Published were rates of a single userfaultfd.
         if self.sharing == Sharing::One {
             notes.extend(with_one_reader(self, topology, &scenarios)?);
@@ -222,24 +220,31 @@ impl Bench {
     }
 }
 
-/// Names each calibration point that samples do not meet: the number of samples, and the one that is furthest off.
-fn missed(machines: &[Machine]) -> Vec<String> {
-    let mut by_key: BTreeMap<CostKey, Vec<Miss>> = BTreeMap::new();
-    for miss in machines.iter().flat_map(|one| &one.misses) {
-        by_key.entry(miss.key).or_default().push(*miss);
-    }
-    let line = |(key, misses): (CostKey, Vec<Miss>)| {
-        let (count, of) = (misses.len(), machines.len());
-        let further = |a: &Miss, b: &Miss| a.error.abs().total_cmp(&b.error.abs());
-        let worst = misses.into_iter().max_by(further)?;
-        Some(format!(
-            "warning: calibration misses {key} on {count} of {of} machines, by {:+.0} % at worst: factor {} ends at {}",
-            100.0 * worst.error,
-            worst.factor,
-            worst.at
-        ))
+/// The machines that meet all calibration points, and a note on those that are left out: no machine with their figures
+/// has the rates that are known of this one.
+fn meeting(machines: Vec<Machine>) -> Result<(Vec<Machine>, Option<String>), BillingError> {
+    let drawn = machines.len();
+    let (met, missed): (Vec<_>, Vec<_>) = machines
+        .into_iter()
+        .partition(|machine| machine.misses.is_empty());
+    let further = |a: &&Miss, b: &&Miss| a.error.abs().total_cmp(&b.error.abs());
+    let Some(worst) = missed.iter().flat_map(|one| &one.misses).max_by(further) else {
+        return Ok((met, None));
     };
-    by_key.into_iter().filter_map(line).collect()
+    let missed = missed.len();
+    let of = format!(
+        "{missed} of {drawn} machines that were drawn, by {:+.0} % at worst",
+        100.0 * worst.error
+    );
+    if 2 * missed > drawn {
+        let key = worst.key;
+        return Err(BillingError::Uncalibrated { key, of });
+    }
+    let note = format!(
+        "warning: {} cannot be met on {of}: they are left out",
+        worst.key
+    );
+    Ok((met, Some(note)))
 }
 
 /// Counts how often the check of each property fails with the defect that it is there to catch.

@@ -1,8 +1,7 @@
 //! Cost of each step of a fault on one machine: a cost table's figures, in nanoseconds, under the names that the model
 //! uses.
 //!
-//! Three factors can be laid over them, which [`super::calibrate`] finds: on computing, on line transfers, and on
-//! wake-ups and hand-offs.
+//! Factors can be laid over them, which [`super::calibrate`] finds.
 
 use pagetoll_cost::{CostError, CostKey, Nearness, Prices, Topology};
 use pagetoll_engine::Ticks;
@@ -36,8 +35,12 @@ pub struct Factors {
     pub asleep: f64,
     /// Factor on the number of lines that a page moves without queueing for them.
     pub others: f64,
+    /// Factor on the time that a line takes from one CPU to another.
+    pub lines: f64,
     /// Factor on all work under the userfaultfd's locks, and on handing them over.
     pub locked: f64,
+    /// Factor on looking at an entry of a wait queue.
+    pub walks: f64,
 }
 
 impl Factors {
@@ -46,7 +49,9 @@ impl Factors {
         compute: 1.0,
         asleep: 1.0,
         others: 1.0,
+        lines: 1.0,
         locked: 1.0,
+        walks: 1.0,
     };
 }
 
@@ -128,7 +133,8 @@ impl Costs {
                     .given(CostKey::DEMAND_EPOLL_LOCK_LINES)
                     .unwrap_or(1.0),
                 reader_lines: prices.price(CostKey::DEMAND_EPOLL_CALLBACK_LINES)?,
-            },
+            }
+            .scaled(factors),
             smt_slowdown: if topology.threads > 1 {
                 prices.price(CostKey::DEMAND_SMT_SLOWDOWN)?
             } else {
@@ -230,12 +236,27 @@ impl Wake {
     }
 }
 
+impl Walks {
+    fn scaled(self, factors: Factors) -> Self {
+        Self {
+            fault: self.fault * factors.walks,
+            reader: self.reader * factors.walks,
+            reader_lock: self.reader_lock * factors.walks,
+            reader_lines: self.reader_lines * factors.walks,
+        }
+    }
+}
+
 impl Lines {
     fn scaled(self, factors: Factors) -> Self {
         Self {
             hand_off: self.hand_off * factors.locked,
             under_lock: self.under_lock * factors.locked,
             others: self.others * factors.others,
+            core: self.core * factors.lines,
+            l3: self.l3 * factors.lines,
+            socket: self.socket * factors.lines,
+            machine: self.machine * factors.lines,
             ..self
         }
     }

@@ -133,7 +133,7 @@ fn calibration_points_are_no_predictions_and_the_law_stands_beside_two_of_them()
 }
 
 #[test]
-fn calibration_points_that_no_factor_meets_are_named_with_the_factor() {
+fn a_calibration_point_that_no_machine_meets_is_an_error() {
     let table = TABLE.replace(
         "[figure.\"demand.page.uffd.1\"]",
         "[figure.\"demand.page.uffd.4\"]",
@@ -150,17 +150,14 @@ fn calibration_points_that_no_factor_meets_are_named_with_the_factor() {
         })
         .collect::<Vec<_>>();
     let impossible = format!("{before}{}\n", figure.join("\n"));
-    let draft = billed(&request(&impossible, 2));
-    let warned = draft
-        .notes
-        .iter()
-        .find(|note| note.starts_with("warning: "));
-    let warned = warned.unwrap();
+    let refused = request(&impossible, 2)
+        .bill(&Stop::new())
+        .unwrap_err()
+        .to_string();
     assert!(
-        warned.contains("calibration misses demand.page.uffd.4 on 2 of 2 machines"),
-        "{warned}"
+        refused.contains("demand.page.uffd.4: the model cannot meet it on 2 of 2 machines"),
+        "{refused}"
     );
-    assert!(warned.ends_with("factor locked ends at 0.05"), "{warned}");
     let met = billed(&request(TABLE, 2));
     assert!(!met.notes.iter().any(|note| note.starts_with("warning: ")));
 }
