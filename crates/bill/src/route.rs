@@ -9,6 +9,7 @@
 
 mod count;
 mod demand;
+mod dirty;
 mod fault;
 mod flush;
 mod irq;
@@ -24,6 +25,7 @@ use crate::names::names;
 
 pub use count::Count;
 pub use demand::Demand;
+pub use dirty::Dirty;
 pub use fault::Fault;
 pub use flush::Flush;
 pub use irq::Irq;
@@ -68,6 +70,8 @@ names! {
         Demand,
         /// A guest's memory is brought back from an image.
         Restore,
+        /// A guest's written pages are found.
+        Dirty,
         /// A program of the user's own runs.
         Count,
     }
@@ -105,6 +109,7 @@ impl Route {
             Self::Pin => "pin memory for DMA through VFIO",
             Self::Demand => "page memory in on demand, by userfaultfd or vCPU exits",
             Self::Restore => "restore a guest's memory from an image, alone and with clones",
+            Self::Dirty => "find the pages that a guest wrote, and what is lost on the way",
             Self::Count => "run a program of your own, natively and as a Xen PV dom0",
         }
     }
@@ -113,7 +118,9 @@ impl Route {
     #[must_use]
     pub const fn item(self) -> Item {
         match self {
-            Self::Unmap | Self::Fault | Self::Pin | Self::Demand | Self::Restore => PAGE,
+            Self::Unmap | Self::Fault | Self::Pin | Self::Demand | Self::Restore | Self::Dirty => {
+                PAGE
+            }
             Self::Switch => Item {
                 one: "switch",
                 many: "switches",
@@ -138,6 +145,7 @@ impl Route {
             | Self::Pin
             | Self::Demand
             | Self::Restore
+            | Self::Dirty
             | Self::Count => self.item().one,
         }
     }
@@ -147,7 +155,7 @@ impl Route {
     pub const fn is_xen_pv(self) -> bool {
         match self {
             Self::Unmap | Self::Fault | Self::Switch | Self::Irq | Self::Flush => true,
-            Self::Pin | Self::Demand | Self::Restore | Self::Count => false,
+            Self::Pin | Self::Demand | Self::Restore | Self::Dirty | Self::Count => false,
         }
     }
 
@@ -162,6 +170,7 @@ impl Route {
             Self::Pin => mechanism::all::<Pin>(),
             Self::Demand => mechanism::all::<Demand>(),
             Self::Restore => mechanism::all::<Restore>(),
+            Self::Dirty => mechanism::all::<Dirty>(),
             Self::Count => mechanism::all::<Count>(),
         };
         all.into_iter()

@@ -31,7 +31,7 @@ impl Harness {
             Route::Flush => Self::Dom0(&routes::FLUSH),
             Route::Demand => Self::Demand,
             Route::Pin => Self::Pin,
-            Route::Restore => Self::None,
+            Route::Restore | Route::Dirty => Self::None,
             Route::Count => Self::Count,
         }
     }

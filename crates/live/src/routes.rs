@@ -1,6 +1,7 @@
 //! The routes that this host bills.
 
 pub mod demand;
+pub(crate) mod dirty;
 pub(crate) mod limits;
 pub(crate) mod pin;
 pub mod pv;

@@ -73,6 +73,7 @@ pub(crate) fn halves(
         | Mechanism::Pin(_)
         | Mechanism::Demand(_)
         | Mechanism::Restore(_)
+        | Mechanism::Dirty(_)
         | Mechanism::Count(_) => return None,
     };
     let traps = whole.crossings.as_ref()?.by_kind.get(crossing::PTWR)?;

@@ -33,7 +33,12 @@ fn figures_64_bit(bill: &Bill, system: System) -> Vec<Derived> {
         Route::Fault => fault::calibrate::figures(rows),
         Route::Switch => switch::calibrate::figures(rows),
         Route::Irq => irq::calibrate::figures(rows),
-        Route::Flush | Route::Pin | Route::Demand | Route::Restore | Route::Count => None,
+        Route::Flush
+        | Route::Pin
+        | Route::Demand
+        | Route::Restore
+        | Route::Dirty
+        | Route::Count => None,
     };
     figures.unwrap_or_default()
 }
@@ -50,6 +55,7 @@ fn figures_32_bit(bill: &Bill) -> Vec<Derived> {
         | Route::Pin
         | Route::Demand
         | Route::Restore
+        | Route::Dirty
         | Route::Count => None,
     };
     figures.unwrap_or_default()

@@ -214,7 +214,7 @@ mod tests {
         );
         assert_eq!(
             refused(&["folio"], Route::Unmap, Backend::Lab),
-            "--folio: not supported by unmap on lab; only by pin"
+            "--folio: not supported by unmap on lab; only by pin, dirty"
         );
         assert_eq!(
             refused(
@@ -223,7 +223,7 @@ mod tests {
                 Backend::Sim
             ),
             "--memory, --order: not supported by demand on sim; use --on live\n\
-             --folio: not supported by demand on sim; only by pin\n\
+             --folio: not supported by demand on sim; only by pin, dirty\n\
              --runs: not supported by demand on sim; use --on lab or live"
         );
     }

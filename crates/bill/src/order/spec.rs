@@ -11,7 +11,7 @@ use crate::names::names;
 use crate::order::options::options;
 use crate::order::{Limits, Opt, Order, OrderError};
 use crate::route::Route;
-use crate::route::Route::{Count, Demand, Flush, Pin, Restore, Unmap};
+use crate::route::Route::{Count, Demand, Dirty, Flush, Pin, Restore, Unmap};
 use crate::row::{Folio, PageCache};
 
 names! {
@@ -485,10 +485,10 @@ options! {
         pub runs: Option<u32> = "runs" on (Lab | Live, route) if route != Count,
         /// Random seed, for cost samples and random access patterns [default: 1]
         #[arg(value_name = "N", value_parser = number::<u64>)]
-        pub seed: Option<u64> = "seed" on (Sim, _) | (Live, Demand | Restore),
-        /// Pin memory of these shapes [default: all that only calibrate does not need]
+        pub seed: Option<u64> = "seed" on (Sim, _) | (Live, Demand | Restore | Dirty),
+        /// Pin or track memory of these shapes [default: pin: all that only calibrate does not need; dirty: 4K,THP,2M]
         #[arg(value_name = "F,..", value_delimiter = ',')]
-        pub folios: Vec<Folio> = "folio" on (_, Pin),
+        pub folios: Vec<Folio> = "folio" on (_, Pin) | (Live, Dirty),
         ..
         /// The route to bill: a subcommand, not an option.
         #[cfg_attr(feature = "clap", arg(skip = Unmap))]

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use super::{Count, Demand, Fault, Flush, Irq, Pin, Restore, Route, Switch, Unmap};
+use super::{Count, Demand, Dirty, Fault, Flush, Irq, Pin, Restore, Route, Switch, Unmap};
 use crate::kinds::{Backend, Role, System};
 use crate::names::closest;
 
@@ -154,6 +154,8 @@ pub enum Mechanism {
     Demand(Demand),
     /// A mechanism of route `restore`.
     Restore(Restore),
+    /// A mechanism of route `dirty`.
+    Dirty(Dirty),
     /// A mechanism of route `count`.
     Count(Count),
 }
@@ -175,6 +177,7 @@ impl Mechanism {
             Self::Pin(mechanism) => mechanism.line(),
             Self::Demand(mechanism) => mechanism.line(),
             Self::Restore(mechanism) => mechanism.line(),
+            Self::Dirty(mechanism) => mechanism.line(),
             Self::Count(mechanism) => mechanism.line(),
         }
     }
@@ -191,6 +194,7 @@ impl Mechanism {
             Self::Pin(_) => Route::Pin,
             Self::Demand(_) => Route::Demand,
             Self::Restore(_) => Route::Restore,
+            Self::Dirty(_) => Route::Dirty,
             Self::Count(_) => Route::Count,
         }
     }

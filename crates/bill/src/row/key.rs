@@ -51,6 +51,22 @@ names! {
         SetResident,
         /// A restored guest has touched every page of its image.
         LastPage,
+        /// Tracking of written pages begins.
+        Arm,
+        /// A guest writes pages for the first time since tracking began.
+        FirstWrite,
+        /// Written pages are reported.
+        Harvest,
+        /// Pages that were reported are tracked again.
+        ReArm,
+        /// A guest writes pages that were reported and are tracked again.
+        WriteAgain,
+        /// Tracking ends.
+        Disarm,
+        /// A guest rewrites pages, round after round, that are not tracked.
+        RewriteUntracked,
+        /// A guest rewrites pages, round after round, while they are reported and tracked again.
+        RewriteTracked,
         /// The kernel's own selftest, run beside.
         DemandPagingTest = "demand_paging_test",
         /// User space writes to new anonymous memory.

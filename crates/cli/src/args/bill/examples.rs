@@ -13,6 +13,7 @@ pub(super) const fn examples(route: Route) -> &'static str {
         Route::Pin => PIN,
         Route::Demand => DEMAND,
         Route::Restore => RESTORE,
+        Route::Dirty => DIRTY,
         Route::Count => COUNT,
     }
 }
@@ -89,6 +90,15 @@ Examples:
       A machine of 256 CPUs, beside what was published of one
   pagetoll bill demand --on lab --kernel fix:kvm-exit-on-missing
       Counted, on a kernel whose memslots can exit on missing pages";
+
+const DIRTY: &str = "\
+Examples:
+  pagetoll bill dirty
+      Every mechanism on pages of 4 KiB and 2 MiB: what arming, writing, reporting and disarming cost, and what is lost
+  pagetoll bill dirty --mechanism ring,wp-async --folio 4K
+      Two mechanisms on small pages
+  pagetoll bill dirty --pages 4096 --runs 1
+      A first look, in seconds";
 
 const RESTORE: &str = "\
 Examples:

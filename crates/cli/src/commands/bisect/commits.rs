@@ -80,6 +80,7 @@ const fn devices(route: Route) -> Devices {
         | Route::Flush
         | Route::Demand
         | Route::Restore
+        | Route::Dirty
         | Route::Count => Devices::Absent,
     }
 }
