@@ -12,6 +12,7 @@ mod restored;
 mod selection;
 mod spread;
 mod toll_name;
+mod tracked;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +34,7 @@ pub use restored::{KeptMemory, Moment, Restored};
 pub use selection::{NoSuchRow, RowSelection};
 pub use spread::Spread;
 pub use toll_name::{Payer, TollKind, TollName};
+pub use tracked::{Coverage, EventCoverage, PageEvent, Tracked};
 
 /// The reason why there is none of something: figures of a row, a program, a guest. Reported, and no error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +76,8 @@ pub struct Row {
     pub folios: BTreeMap<String, u64>,
     /// Pages in memory over time, in a run of its own that no other figure is of.
     pub resident: Vec<Moment>,
+    /// Reports of dirty tracking, on the row of its harvest.
+    pub tracked: Option<Tracked>,
     /// Rate that others measured in the same setting.
     pub published: Option<PublishedRate>,
     /// What it cost, or why nothing is known.
@@ -95,6 +99,7 @@ impl Row {
             placement: None,
             folios: BTreeMap::new(),
             resident: Vec::new(),
+            tracked: None,
             published: None,
             result,
             profile: None,

@@ -11,6 +11,7 @@
 
 pub mod arch;
 mod backing;
+mod dirty_log;
 mod error;
 mod exit;
 pub mod guest;
@@ -20,6 +21,7 @@ mod machine;
 mod pre_fault;
 
 pub use backing::{Backing, MemoryKind, Placed, Preparation, reserve};
+pub use dirty_log::{DirtyLog, DirtyRing, Extensions, Logging, is_ring_full};
 pub use error::Error;
 pub use exit::ExitReason;
 pub use kick::{Enlistment, Kicker};

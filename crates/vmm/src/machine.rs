@@ -9,6 +9,7 @@ use kvm_ioctls::VcpuFd;
 
 use crate::Error;
 use crate::backing::{Backing, Region};
+use crate::dirty_log::{DirtyLog, Logging};
 use crate::kvm::Vm;
 
 /// A VM. It keeps its memory as long as it lives; its vCPUs must not be entered afterwards.
@@ -34,13 +35,22 @@ impl Machine {
     /// # Errors
     /// There is no KVM, or it refuses a slot.
     pub fn new(backing: Backing, slots: Slots) -> Result<Self, Error> {
+        Self::with_dirty_log(backing, slots, DirtyLog::Bitmap)
+    }
+
+    /// Makes a VM as [`new`](Self::new) does, whose dirty log has this form; no slot is logged yet.
+    ///
+    /// # Errors
+    /// There is no KVM, it lacks this form, or it refuses a slot.
+    pub fn with_dirty_log(backing: Backing, slots: Slots, log: DirtyLog) -> Result<Self, Error> {
         let machine = Self {
             vm: Vm::new()?,
             backing,
         };
+        log.enable(&machine.vm)?;
         for (slot, region) in (0..).zip(machine.backing.regions()) {
             if slot == 0 || slots == Slots::All {
-                machine.set_region(slot, region)?;
+                machine.set_region(slot, region, Logging::Off)?;
             }
         }
         Ok(machine)
@@ -58,18 +68,32 @@ impl Machine {
         &self.backing
     }
 
-    /// Sets the memslot of a part of the guest's memory.
+    /// Sets the memslot of a part of the guest's memory, which is not logged.
     ///
     /// # Errors
     /// The part is not within one region of the memory, or KVM refuses the slot.
     pub fn set_slot(&self, slot: u32, guest: u64, bytes: u64) -> Result<(), Error> {
+        self.set_logged_slot(slot, guest, bytes, Logging::Off)
+    }
+
+    /// Sets the memslot of a part of the guest's memory; of a slot that is there, the log begins or ends.
+    ///
+    /// # Errors
+    /// The part is not within one region of the memory, or KVM refuses the slot.
+    pub fn set_logged_slot(
+        &self,
+        slot: u32,
+        guest: u64,
+        bytes: u64,
+        logging: Logging,
+    ) -> Result<(), Error> {
         let mut regions = self.backing.regions();
         let part = regions.find_map(|region| region.part(guest, bytes));
         let part = part.ok_or_else(|| Error::System {
             operation: format!("memslot {slot} of {bytes} B at {guest:#x}"),
             source: io::Error::other("outside the guest's memory"),
         })?;
-        self.set_region(slot, part)
+        self.set_region(slot, part, logging)
     }
 
     /// Deletes a memslot.
@@ -82,13 +106,13 @@ impl Machine {
             bytes: 0,
             host: 0,
         };
-        self.set_region(slot, none)
+        self.set_region(slot, none, Logging::Off)
     }
 
-    fn set_region(&self, slot: u32, region: Region) -> Result<(), Error> {
+    fn set_region(&self, slot: u32, region: Region, logging: Logging) -> Result<(), Error> {
         let region = kvm_userspace_memory_region {
             slot,
-            flags: 0,
+            flags: logging.flags(),
             guest_phys_addr: region.guest,
             memory_size: region.bytes,
             userspace_addr: region.host,

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::check::{Check, Verdict};
 use super::{
     Crossings, Figures, Folio, Interval, Layout, Method, Moment, Operation, PageCache, Profile,
-    PublishedRate, Rate, Restored, Row, RowKey, Toll, Unavailable,
+    PublishedRate, Rate, Restored, Row, RowKey, Toll, Tracked, Unavailable,
 };
 use crate::kinds::{Role, System};
 use crate::names::UnknownName;
@@ -72,6 +72,9 @@ pub(crate) struct RowForm {
     /// Pages in memory over time, in a run of its own that no other figure is of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     resident: Vec<Moment>,
+    /// Reports of dirty tracking, on the row of its harvest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tracked: Option<Tracked>,
     /// Pages, or operations, that were billed.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pages: Pages,
@@ -211,6 +214,7 @@ impl RowForm {
             placement: self.placement,
             folios: self.folios,
             resident: self.resident,
+            tracked: self.tracked,
             published: self.published,
             result,
             profile: self.profile,
@@ -291,6 +295,7 @@ impl From<&Row> for RowForm {
             placement: row.placement.clone(),
             folios: row.folios.clone(),
             resident: row.resident.clone(),
+            tracked: row.tracked.clone(),
             pages: row.pages,
             cost_per_page: row.cost(),
             stddev: figures.stddev,

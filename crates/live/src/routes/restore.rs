@@ -19,7 +19,7 @@ mod prediction;
 mod request;
 mod resident;
 mod rows;
-mod touches;
+pub(super) mod touches;
 mod visit;
 
 use std::fs;

@@ -1,7 +1,7 @@
 //! Entry of a vCPU thread into the guest, and its work when the guest comes back.
 
 use kvm_ioctls::VcpuFd;
-use pagetoll_vmm::ExitReason;
+use pagetoll_vmm::{ExitReason, is_ring_full};
 
 use crate::LiveError;
 use crate::gmem::GmemSlots;
@@ -16,6 +16,8 @@ pub(crate) enum Entry<'p> {
     Plain,
     /// The thread resolves its own.
     Exit(Box<FaultHandler<'p, Source<'p>>>),
+    /// The thread empties the vCPU's dirty ring where it is full.
+    Ring(&'p (dyn Fn() -> Result<(), LiveError> + Sync)),
     /// The thread swaps its own memslots.
     Gmem(&'p GmemSlots<'p>, Counts),
 }
@@ -30,16 +32,31 @@ impl Entry<'_> {
                     RunOutcome::Interrupted => ExitReason::Interrupted,
                 },
             ),
+            Self::Ring(empty) => ringed(vcpu, *empty),
             Self::Gmem(slots, counts) => slots.run(vcpu, counts),
         }
     }
 
     pub(crate) fn counts(&self) -> Counts {
         match self {
-            Self::Plain => Counts::default(),
+            Self::Plain | Self::Ring(_) => Counts::default(),
             Self::Exit(handler) => *handler.counts(),
             Self::Gmem(_, counts) => *counts,
         }
+    }
+}
+
+fn ringed(
+    vcpu: &mut VcpuFd,
+    empty: &(dyn Fn() -> Result<(), LiveError> + Sync),
+) -> Result<ExitReason, LiveError> {
+    match vcpu.run() {
+        Ok(exit) if is_ring_full(&exit) => {
+            empty()?;
+            Ok(ExitReason::Interrupted)
+        }
+        Ok(exit) => Ok(ExitReason::from_exit(&exit)),
+        Err(error) => Ok(ExitReason::from_error(error)),
     }
 }
 

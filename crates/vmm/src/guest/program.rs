@@ -11,6 +11,9 @@ pub enum Program {
     /// Touches the pages as [`Touch`](Self::Touch) does, and keeps the longest time that one of them took, by the processor's
     /// clock, where its code reads one ([`stall`](crate::arch::stall)).
     TimedTouch,
+    /// Writes a word of each page: the content's word 0 to the first entry of the order, and one step more to each after it. An
+    /// entry is the offset of the word in bytes. No result.
+    Stamp,
     /// Compares every word of every page. The result is the number of pages with a wrong word.
     Verify,
     /// Leaves again and again: does what ends a program, and never ends.
@@ -19,10 +22,11 @@ pub enum Program {
 
 impl Program {
     /// All programs.
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Warm,
         Self::Touch,
         Self::TimedTouch,
+        Self::Stamp,
         Self::Verify,
         Self::Leave,
     ];
@@ -34,6 +38,7 @@ impl Program {
             Self::TimedTouch => 2,
             Self::Verify => 3,
             Self::Leave => 4,
+            Self::Stamp => 5,
         }
     }
 }

@@ -7,9 +7,9 @@ use pagetoll_units::Pages;
 
 use crate::LiveError;
 
-/// Pages are those that the guest writes: 64 MiB.
+/// Pages are those that the guest writes: 32 MiB.
 const LIMITS: Limits = Limits {
-    pages: Pages(16_384),
+    pages: Pages(8192),
     most_pages: Pages(1 << 20),
     batches: &[1],
     most_batch: 1,

@@ -130,7 +130,7 @@ pub(super) fn rest(touched: &[u64], pages: u64) -> Vec<u64> {
 }
 
 /// Fisher and Yates; the bias of the remainder is below 2^-43 for 2^21 pages.
-fn shuffle(pages: &mut [u64], random: &mut SplitMix64) {
+pub(in crate::routes) fn shuffle(pages: &mut [u64], random: &mut SplitMix64) {
     for last in (1..pages.len()).rev() {
         let other = random.next_u64() % (last as u64 + 1);
         pages.swap(last, usize::try_from(other).unwrap_or(last));

@@ -23,8 +23,9 @@ pub(crate) fn code(program: Program) -> &'static [u8] {
         Program::Warm => (&raw const pagetoll_warm, &raw const pagetoll_touch),
         // No clock is read: EL0 may not where the guest has not allowed it.
         Program::Touch | Program::TimedTouch => {
-            (&raw const pagetoll_touch, &raw const pagetoll_verify)
+            (&raw const pagetoll_touch, &raw const pagetoll_stamp)
         }
+        Program::Stamp => (&raw const pagetoll_stamp, &raw const pagetoll_verify),
         Program::Verify => (&raw const pagetoll_verify, &raw const pagetoll_leave),
         Program::Leave => (&raw const pagetoll_leave, &raw const pagetoll_end),
     };
@@ -42,6 +43,7 @@ pub(super) fn vectors() -> &'static [u8] {
 unsafe extern "C" {
     static pagetoll_warm: u8;
     static pagetoll_touch: u8;
+    static pagetoll_stamp: u8;
     static pagetoll_verify: u8;
     static pagetoll_leave: u8;
     static pagetoll_end: u8;
@@ -53,9 +55,9 @@ global_asm!(
     r#"
     .pushsection .rodata.pagetoll, "a"
     .balign 4
-    .hidden pagetoll_warm, pagetoll_touch, pagetoll_verify, pagetoll_leave, pagetoll_end
+    .hidden pagetoll_warm, pagetoll_touch, pagetoll_stamp, pagetoll_verify, pagetoll_leave, pagetoll_end
     .hidden pagetoll_vectors, pagetoll_vectors_end
-    .globl pagetoll_warm, pagetoll_touch, pagetoll_verify, pagetoll_leave, pagetoll_end
+    .globl pagetoll_warm, pagetoll_touch, pagetoll_stamp, pagetoll_verify, pagetoll_leave, pagetoll_end
     .globl pagetoll_vectors, pagetoll_vectors_end
 pagetoll_warm:
 2:  ldr x7, [x1], #8
@@ -78,6 +80,15 @@ pagetoll_touch:
     subs x2, x2, #1
     b.ne 2b
 4:  str wzr, [x3]
+    b .
+
+pagetoll_stamp:
+2:  ldr x7, [x1], #8
+    str x5, [x0, x7]
+    add x5, x5, x4
+    subs x2, x2, #1
+    b.ne 2b
+    str wzr, [x3]
     b .
 
 pagetoll_verify:

@@ -23,7 +23,8 @@ pub(crate) fn code(program: Program) -> &'static [u8] {
     let (start, end) = match program {
         Program::Warm => (&raw const pagetoll_warm, &raw const pagetoll_touch),
         Program::Touch => (&raw const pagetoll_touch, &raw const pagetoll_timed_touch),
-        Program::TimedTouch => (&raw const pagetoll_timed_touch, &raw const pagetoll_verify),
+        Program::TimedTouch => (&raw const pagetoll_timed_touch, &raw const pagetoll_stamp),
+        Program::Stamp => (&raw const pagetoll_stamp, &raw const pagetoll_verify),
         Program::Verify => (&raw const pagetoll_verify, &raw const pagetoll_leave),
         Program::Leave => (&raw const pagetoll_leave, &raw const pagetoll_end),
     };
@@ -35,6 +36,7 @@ unsafe extern "C" {
     static pagetoll_warm: u8;
     static pagetoll_touch: u8;
     static pagetoll_timed_touch: u8;
+    static pagetoll_stamp: u8;
     static pagetoll_verify: u8;
     static pagetoll_leave: u8;
     static pagetoll_end: u8;
@@ -43,8 +45,8 @@ unsafe extern "C" {
 global_asm!(
     r#"
     .pushsection .rodata.pagetoll, "a"
-    .hidden pagetoll_warm, pagetoll_touch, pagetoll_timed_touch, pagetoll_verify, pagetoll_leave, pagetoll_end
-    .globl pagetoll_warm, pagetoll_touch, pagetoll_timed_touch, pagetoll_verify, pagetoll_leave, pagetoll_end
+    .hidden pagetoll_warm, pagetoll_touch, pagetoll_timed_touch, pagetoll_stamp, pagetoll_verify, pagetoll_leave, pagetoll_end
+    .globl pagetoll_warm, pagetoll_touch, pagetoll_timed_touch, pagetoll_stamp, pagetoll_verify, pagetoll_leave, pagetoll_end
 pagetoll_warm:
 2:  mov rax, [rsi]
     add rsi, 8
@@ -93,6 +95,16 @@ pagetoll_timed_touch:
     dec rcx
     jnz 2b
     mov rdx, r12
+    out dx, al
+    hlt
+
+pagetoll_stamp:
+2:  mov rax, [rsi]
+    add rsi, 8
+    mov [rdi + rax], r9
+    add r9, r8
+    dec rcx
+    jnz 2b
     out dx, al
     hlt
 

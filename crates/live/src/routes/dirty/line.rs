@@ -1,0 +1,50 @@
+//! A line of a bill before it is rows: a mechanism on memory of a shape, and its runs.
+
+use std::fmt;
+
+use pagetoll_bill::RouteMechanism;
+use pagetoll_bill::route::Dirty;
+use pagetoll_bill::row::{EventCoverage, Folio};
+
+use super::control::Control;
+use super::run::Run;
+use crate::routes::limits::Lacking;
+
+/// A mechanism on memory of a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) mechanism: Dirty,
+    pub(super) folio: Folio,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.mechanism.properties().name;
+        write!(f, "{name}, {}", self.folio)
+    }
+}
+
+/// Measurements of a line.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    pub(super) runs: Vec<Run>,
+    pub(super) control: Control,
+    pub(super) events: Vec<EventCoverage>,
+}
+
+/// A line and its measurements, or why it has none.
+#[derive(Clone, Debug)]
+pub(super) struct LineRuns {
+    pub(super) line: Line,
+    pub(super) outcome: Result<Measured, Lacking>,
+}
+
+impl LineRuns {
+    /// A line without runs.
+    pub(super) fn new(line: Line) -> Self {
+        Self {
+            line,
+            outcome: Ok(Measured::default()),
+        }
+    }
+}

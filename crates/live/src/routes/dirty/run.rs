@@ -1,0 +1,177 @@
+//! A timed run of a line, and the losses that are looked for in it.
+
+use std::time::{Duration, Instant};
+
+use pagetoll_backend::Stop;
+use pagetoll_bill::route::Dirty;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::SeedableRng;
+
+use super::line::Line;
+use super::pages::PageSet;
+use super::session::{Session, begins_absent, with_guest};
+use super::shadow::{CopyOrder, Shadow};
+use super::tracker::{Clearing, clearing};
+use crate::LiveError;
+use crate::routes::restore::touches::shuffle;
+
+/// Races of a run in which the guest writes all pages.
+const RACES: u32 = 2;
+/// Pages of a race in which the guest writes few pages again and again.
+pub(super) const HOT_PAGES: u64 = 64;
+/// Time of such a race, at least.
+pub(super) const HOT: Duration = Duration::from_millis(50);
+/// One page of so many is written in the round that shows what is reported beside it.
+const SPARSE: usize = 8;
+
+/// Times of the phases of a run, each of all pages, and counts of pages.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Run {
+    pub(super) arm: Option<Duration>,
+    pub(super) first_write: Duration,
+    pub(super) harvest: Duration,
+    pub(super) re_arm: Option<Duration>,
+    pub(super) write_again: Option<Duration>,
+    pub(super) disarm: Option<Duration>,
+    pub(super) untracked: Duration,
+    pub(super) tracked: Option<Duration>,
+    /// Crossings of the first write.
+    pub(super) crossings: u64,
+    pub(super) lost: Lost,
+    /// Pages of the sparse round that were written, and that were reported.
+    pub(super) written: u64,
+    pub(super) reported: u64,
+}
+
+/// Pages that were written, and those of them that no harvest reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lost {
+    pub(super) tried: u64,
+    pub(super) failed: u64,
+    /// Beside a copy.
+    pub(super) raced: u64,
+    pub(super) failed_in_race: u64,
+}
+
+impl Lost {
+    pub(super) fn add(&mut self, other: Self) {
+        self.tried += other.tried;
+        self.failed += other.failed;
+        self.raced += other.raced;
+        self.failed_in_race += other.failed_in_race;
+    }
+
+    fn look(&mut self, written: &PageSet, reported: &PageSet) {
+        self.tried += written.len();
+        self.failed += written.missing_from(reported);
+    }
+}
+
+/// Runs a line once.
+pub(super) fn run(line: Line, pages: u64, seed: u64, stop: &Stop) -> Result<Run, LiveError> {
+    with_guest(line.mechanism, line.folio, pages, stop, |session| {
+        let mut run = Run::default();
+        match begins_absent(line.mechanism) {
+            true => present(session, &mut run)?,
+            false => tracked(session, line, seed, &mut run)?,
+        }
+        Ok(run)
+    })
+}
+
+/// The phases of a mechanism that is armed.
+fn tracked(
+    session: &mut Session<'_, '_, '_, '_>,
+    line: Line,
+    seed: u64,
+    run: &mut Run,
+) -> Result<(), LiveError> {
+    let all = PageSet::of(session.all(), session.guest.pages);
+    // The first round populates.
+    session.write_all()?;
+    run.untracked = session.rewrite()?;
+    run.arm = Some(timed(|| session.tracker.arm())?);
+    run.first_write = session.write_all()?;
+    run.crossings = session.tracker.crossings();
+    let (reported, time) = session.harvest()?;
+    run.harvest = time;
+    run.lost.look(&all, &reported);
+    let re_arm = timed(|| session.tracker.re_arm(&reported))?;
+    run.re_arm = (clearing(line.mechanism) == Clearing::Separate).then_some(re_arm);
+    run.write_again = Some(session.write_all()?);
+    let (reported, _) = session.harvest()?;
+    run.lost.look(&all, &reported);
+    session.tracker.re_arm(&reported)?;
+    sparse(session, seed, run)?;
+    run.tracked = Some(session.rewrite_tracked()?);
+    if is_harvested_beside(line.mechanism) {
+        race(session, run)?;
+    }
+    let disarm = timed(|| session.tracker.disarm())?;
+    run.disarm = (line.mechanism != Dirty::SoftDirty).then_some(disarm);
+    Ok(())
+}
+
+/// The phases of a mechanism that takes what is present for what was written.
+fn present(session: &mut Session<'_, '_, '_, '_>, run: &mut Run) -> Result<(), LiveError> {
+    let all = PageSet::of(session.all(), session.guest.pages);
+    run.first_write = session.write_all()?;
+    let (reported, time) = session.harvest()?;
+    run.harvest = time;
+    run.lost.look(&all, &reported);
+    race(session, run)?;
+    run.untracked = session.rewrite()?;
+    Ok(())
+}
+
+/// Writes few pages, in an order by the seed.
+fn sparse(
+    session: &mut Session<'_, '_, '_, '_>,
+    seed: u64,
+    run: &mut Run,
+) -> Result<(), LiveError> {
+    let pages = session.guest.pages;
+    let mut order: Vec<u64> = session.all().collect();
+    shuffle(&mut order, &mut SplitMix64::seed_from_u64(seed));
+    order.truncate(order.len() / SPARSE);
+    session.guest.set_order(&order)?;
+    session.write(&(0..order.len() as u64))?;
+    let (reported, _) = session.harvest()?;
+    let mut written = PageSet::new(pages);
+    order.iter().for_each(|page| written.insert(*page));
+    run.lost.look(&written, &reported);
+    run.written += written.len();
+    run.reported += reported.len();
+    session.tracker.re_arm(&reported)?;
+    let sequential: Vec<u64> = session.all().collect();
+    session.guest.set_order(&sequential)
+}
+
+/// False for a mechanism that is harvested while the guest is at rest: 4 in `clear_refs` clears all bits, those of pages that
+/// were written since pagemap was read, too.
+pub(super) fn is_harvested_beside(mechanism: Dirty) -> bool {
+    mechanism != Dirty::SoftDirty
+}
+
+/// Copies pages beside the guest that writes them.
+fn race(session: &mut Session<'_, '_, '_, '_>, run: &mut Run) -> Result<(), LiveError> {
+    // What was written before is not part of the race.
+    session
+        .harvest()
+        .and_then(|(written, _)| session.tracker.re_arm(&written))?;
+    let mut shadow = Shadow::new(session.guest)?;
+    let all = session.all();
+    let races = std::iter::repeat_n((all, Duration::ZERO), RACES as usize);
+    for (places, least) in races.chain([(0..HOT_PAGES, HOT)]) {
+        run.lost.raced += places.end;
+        run.lost.failed_in_race +=
+            session.race(&mut shadow, CopyOrder::ClearFirst, &places, least)?;
+    }
+    Ok(())
+}
+
+fn timed(work: impl FnOnce() -> Result<(), LiveError>) -> Result<Duration, LiveError> {
+    let began = Instant::now();
+    work()?;
+    Ok(began.elapsed())
+}

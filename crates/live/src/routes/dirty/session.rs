@@ -1,0 +1,255 @@
+//! A guest at work under a mechanism: phase by phase, with the time of each, and the pages that no harvest reported.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pagetoll_backend::Stop;
+use pagetoll_bill::RouteMechanism;
+use pagetoll_bill::route::Dirty;
+use pagetoll_bill::row::Folio;
+use pagetoll_bill::spec::{Placement, Ring};
+use pagetoll_vmm::Kicker;
+use pagetoll_vmm::guest::{Parameters, Program};
+
+use super::guest::Guest;
+use super::pages::PageSet;
+use super::shadow::{CopyOrder, Shadow};
+use super::tracker::{Clearing, Tracker, clearing, tracker};
+use crate::LiveError;
+use crate::vcpus::crew::{Crew, Member};
+use crate::vcpus::entry::Entry;
+use crate::vcpus::readers::with_readers;
+
+/// Time for which a guest rewrites its pages without and with tracking, at least.
+const REWRITING: Duration = Duration::from_millis(60);
+/// Interval between harvests beside a guest that rewrites its pages.
+pub(super) const INTERVAL: Duration = Duration::from_millis(10);
+/// Runs of a program of one page, the shortest of which is what entering costs.
+const ENTRIES: u32 = 16;
+
+/// A guest with a mechanism on its vCPU's thread.
+pub(super) struct Session<'a, 'm, 'c, 'p> {
+    pub(super) guest: &'a Guest,
+    pub(super) tracker: &'a dyn Tracker,
+    member: &'m mut Member<'c, 'p>,
+    /// Number of words that were written.
+    stamps: u64,
+    /// Time of entering the guest and coming back.
+    entering: Duration,
+}
+
+/// Runs `task` on the vCPU's thread of a guest with the mechanism, beside its handler.
+///
+/// # Errors
+/// The host lacks the mechanism or the memory; the guest or the task fails; a stop.
+pub(super) fn with_guest<T: Clone + Send>(
+    mechanism: Dirty,
+    folio: Folio,
+    pages: u64,
+    stop: &Stop,
+    task: impl Fn(&mut Session<'_, '_, '_, '_>) -> Result<T, LiveError> + Sync,
+) -> Result<T, LiveError> {
+    let (guest, vcpu) = Guest::new(mechanism, folio, pages)?;
+    with(mechanism, &guest, vcpu, stop, task)
+}
+
+/// Runs `task` as [`with_guest`] does, on a guest that is there.
+pub(super) fn with<T: Clone + Send>(
+    mechanism: Dirty,
+    guest: &Guest,
+    vcpu: kvm_ioctls::VcpuFd,
+    stop: &Stop,
+    task: impl Fn(&mut Session<'_, '_, '_, '_>) -> Result<T, LiveError> + Sync,
+) -> Result<T, LiveError> {
+    let tracker = tracker(mechanism, guest)?;
+    let tracker = &*tracker;
+    let empty = || tracker.empty_ring();
+    let entry = match mechanism {
+        Dirty::Ring => Entry::Ring(&empty),
+        _ => Entry::Plain,
+    };
+    let kicker = Kicker::new()?;
+    let crew = Crew {
+        mechanism: mechanism.properties().name,
+        pages: guest.pages,
+        ring: Ring::Three,
+        placement: Placement::Anywhere,
+        kicker: &kicker,
+        stop,
+    };
+    let handlers = usize::from(mechanism == Dirty::UffdWp);
+    let serve = |_, end: &_| tracker.serve(end);
+    let (results, _) = with_readers(handlers, serve, |sound| {
+        crew.run(vec![vcpu], vec![entry], sound, |member| {
+            task(&mut Session::begin(guest, tracker, member)?)
+        })
+    })?;
+    let result = results.into_iter().next();
+    result.ok_or_else(|| LiveError::Session("the guest gave no result".into()))
+}
+
+impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
+    fn begin(
+        guest: &'a Guest,
+        tracker: &'a dyn Tracker,
+        member: &'m mut Member<'c, 'p>,
+    ) -> Result<Self, LiveError> {
+        member.make_ready()?;
+        let mut session = Self {
+            guest,
+            tracker,
+            member,
+            stamps: 0,
+            entering: Duration::ZERO,
+        };
+        let all = session.parameters(&session.all());
+        session.member.run(Program::Warm, all)?;
+        let one = session.parameters(&(0..1));
+        for number in 0..ENTRIES {
+            let time = session.timed(Program::Warm, one)?;
+            session.entering = match number {
+                0 => time,
+                _ => time.min(session.entering),
+            };
+        }
+        Ok(session)
+    }
+
+    /// All places of the order.
+    pub(super) const fn all(&self) -> Range<u64> {
+        0..self.guest.pages
+    }
+
+    fn parameters(&self, places: &Range<u64>) -> Parameters {
+        let layout = self.guest.machine.backing().layout;
+        Parameters {
+            data: layout.data,
+            order: layout.order_of(0) + places.start * 8,
+            pages: places.end - places.start,
+            step: 1,
+            first: self.stamps + 1,
+        }
+    }
+
+    fn timed(&mut self, program: Program, parameters: Parameters) -> Result<Duration, LiveError> {
+        self.member.start(program, parameters)?;
+        let began = Instant::now();
+        self.member.until_done()?;
+        let time = began.elapsed();
+        self.member.result()?;
+        Ok(time)
+    }
+
+    /// Has the guest write the pages at these places of its order, each word another than all before; returns the time, without
+    /// that of entering.
+    pub(super) fn write(&mut self, places: &Range<u64>) -> Result<Duration, LiveError> {
+        let time = self.timed(Program::Stamp, self.parameters(places))?;
+        self.stamps += places.end - places.start;
+        Ok(time.saturating_sub(self.entering))
+    }
+
+    /// Has the guest write all pages; returns the time.
+    pub(super) fn write_all(&mut self) -> Result<Duration, LiveError> {
+        self.write(&self.all())
+    }
+
+    /// A word that no page has.
+    pub(super) fn fresh_word(&mut self) -> u64 {
+        self.stamps += 1;
+        self.stamps
+    }
+
+    /// Harvests into an empty set; returns it and the time.
+    pub(super) fn harvest(&self) -> Result<(PageSet, Duration), LiveError> {
+        let mut written = PageSet::new(self.guest.pages);
+        let began = Instant::now();
+        self.tracker.harvest(&mut written)?;
+        Ok((written, began.elapsed()))
+    }
+
+    /// Has the guest write all pages again and again for a while; returns the mean time of a round.
+    pub(super) fn rewrite(&mut self) -> Result<Duration, LiveError> {
+        let (mut time, mut rounds) = (Duration::ZERO, 0);
+        while time < REWRITING {
+            time += self.write_all()?;
+            rounds += 1;
+        }
+        Ok(time / rounds)
+    }
+
+    /// Rewrites as [`rewrite`](Self::rewrite) does, beside a thread that harvests and arms again at each interval.
+    pub(super) fn rewrite_tracked(&mut self) -> Result<Duration, LiveError> {
+        let (guest, tracker) = (self.guest, self.tracker);
+        let round = move || {
+            thread::sleep(INTERVAL);
+            let mut written = PageSet::new(guest.pages);
+            tracker.harvest(&mut written)?;
+            tracker.re_arm(&written)
+        };
+        let (time, ()) = beside(round, || Ok(()), || self.rewrite())?;
+        Ok(time)
+    }
+
+    /// Has the guest write the pages at these places twice, and until a time has passed, beside a thread that copies without a
+    /// pause; returns the pages whose last word is not in the copy once a last round has followed the guest's last write.
+    pub(super) fn race(
+        &mut self,
+        shadow: &mut Shadow,
+        order: CopyOrder,
+        places: &Range<u64>,
+        least: Duration,
+    ) -> Result<u64, LiveError> {
+        let (guest, tracker) = (self.guest, self.tracker);
+        let shadow = std::sync::Mutex::new(shadow);
+        let round = || {
+            let mut shadow = shadow
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            shadow.round(guest, tracker, order).map(|_| ())
+        };
+        let ((), ()) = beside(&round, &round, || {
+            let began = Instant::now();
+            self.write(places)?;
+            self.write(places)?;
+            while began.elapsed() < least {
+                self.write(places)?;
+            }
+            Ok(())
+        })?;
+        let shadow = shadow
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        shadow.lost(guest)
+    }
+}
+
+/// Does `work` beside a thread that repeats `round`, and `last` once the work is done.
+fn beside<T, L>(
+    round: impl Fn() -> Result<(), LiveError> + Sync,
+    last: impl Fn() -> Result<L, LiveError>,
+    work: impl FnOnce() -> Result<T, LiveError>,
+) -> Result<(T, L), LiveError> {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let repeated = scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                round()?;
+            }
+            Ok(())
+        });
+        let worked = work();
+        done.store(true, Ordering::SeqCst);
+        let repeated: Result<(), LiveError> = repeated
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        repeated?;
+        Ok((worked?, last()?))
+    })
+}
+
+/// True for a mechanism that finds pages which are absent until they are written.
+pub(super) fn begins_absent(mechanism: Dirty) -> bool {
+    clearing(mechanism) == Clearing::Never
+}
