@@ -7,6 +7,7 @@ mod axes;
 mod baselines;
 mod checks;
 mod costs;
+mod dirty;
 mod gain;
 mod header;
 mod kernels;
@@ -28,7 +29,7 @@ mod tolls;
 mod user_space;
 mod vcpus;
 
-use pagetoll_bill::{Bill, Row};
+use pagetoll_bill::{Bill, Route, Row};
 
 use crate::document::{Document, Length, Section};
 use crate::subject::Detail;
@@ -58,8 +59,9 @@ fn shortened(bill: &Bill) -> Option<Bill> {
 
 fn shown(bill: &Bill, verdict: String, detail: Detail) -> Document {
     let mut sections = Vec::new();
-    if detail != Detail::Short {
-        sections.push(summary::section(bill, verdict));
+    match detail {
+        Detail::Short => sections.push(Section::facts("", dirty::loss(bill).into_iter().collect())),
+        _ => sections.push(summary::section(bill, verdict)),
     }
     if detail == Detail::Page {
         let curves = vcpus::sections(bill);
@@ -75,13 +77,16 @@ fn shown(bill: &Bill, verdict: String, detail: Detail) -> Document {
         Section::facts("", header::facts(bill)),
         limits::section(bill),
     ]);
-    sections.extend(shapes::sections(bill, detail));
+    if bill.route != Route::Dirty {
+        sections.extend(shapes::sections(bill, detail));
+    }
     sections.extend([
         rates::section(bill),
         published::section(bill),
         selftest::section(bill),
     ]);
     sections.extend(restores::sections(bill, detail));
+    sections.extend(dirty::sections(bill));
     sections.extend(costs::sections(bill));
     sections.extend(program::sections(bill));
     sections.push(user_space::section(bill));

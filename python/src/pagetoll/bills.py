@@ -198,6 +198,26 @@ class Moment(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventCoverage(Record):
+    """An event that was tried on a mechanism that tracks written pages."""
+
+    event: str
+    tried: int
+    lost: int
+    coverage: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracked(Record):
+    """Reports of dirty tracking: pages written and reported, and the events that were tried."""
+
+    written: int
+    reported: int
+    events: tuple[EventCoverage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row(Keyed, Record):
     """One line of a bill."""
 
@@ -220,6 +240,7 @@ class Row(Keyed, Record):
     placement: str | None = None
     folios: Mapping[str, int] = field(default_factory=dict)
     resident: tuple[Moment, ...] = ()
+    tracked: Tracked | None = None
     pages: int
     cost_per_page: float | None = field(default=None, metadata=ALWAYS)
     stddev: float | None = None

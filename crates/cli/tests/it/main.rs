@@ -9,6 +9,7 @@ mod command_line;
 mod conformance;
 mod demand;
 mod diff;
+mod dirty;
 mod fix;
 mod options;
 mod pin_model;

@@ -12,7 +12,7 @@ use crate::unique::unique;
 
 /// One table for each operation that mechanisms do, and one more for what a 32-bit guest does of it.
 pub(super) fn sections(bill: &Bill) -> Vec<Section> {
-    if rows::has_rates(bill) || bill.route == Route::Restore {
+    if rows::has_rates(bill) || matches!(bill.route, Route::Restore | Route::Dirty) {
         return Vec::new();
     }
     let rows = rows::mechanisms(bill);

@@ -4,15 +4,16 @@
 use pagetoll_bill::{Bill, Check, Role, Route, Row, Verdict};
 
 use super::gain::{self, Gains};
-use super::{kernels, limits, rows, safety};
+use super::{dirty, kernels, limits, rows, safety};
 use crate::document::{Fact, Section};
 use crate::figure;
 use crate::unique::unique;
 
 pub(super) fn section(bill: &Bill, verdict: String) -> Section {
     let gains = Gains::new(bill, rows::mechanisms(bill));
-    let mut facts = vec![Fact::new("verdict", verdict)];
-    if bill.route != Route::Restore {
+    let mut facts: Vec<Fact> = dirty::loss(bill).into_iter().collect();
+    facts.push(Fact::new("verdict", verdict));
+    if !matches!(bill.route, Route::Restore | Route::Dirty) {
         facts.extend(gains_of_settings(bill, &gains));
     }
     let answers = [

@@ -15,8 +15,8 @@ use super::session::{Session, with_guest};
 use super::shadow::{CopyOrder, Shadow};
 use crate::{LiveError, smaps};
 
-/// Pages of a guest: four huge pages.
-const PAGES: u64 = 2048;
+/// Pages of a guest: two huge pages.
+const PAGES: u64 = 1024;
 /// Pages of a huge page.
 const HUGE: u64 = 512;
 /// File whose 1 compacts all memory.

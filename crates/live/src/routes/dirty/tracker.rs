@@ -13,7 +13,7 @@ use pagetoll_pager::ReaderStop;
 use super::guest::Guest;
 use super::pages::PageSet;
 use super::write_protection;
-use crate::LiveError;
+use crate::{LiveError, host};
 use bitmap::{Bitmap, Manual};
 use present::{Mincore, Pagemap};
 use ring::Ring;
@@ -124,6 +124,7 @@ pub(super) fn tracker<'g>(
 
 /// Reason for which nothing is protected from reads and writes.
 fn rwp() -> Result<LiveError, LiveError> {
+    host::require_userfaultfd()?;
     Ok(
         match write_protection::has_rwp(write_protection::features()?) {
             true => LiveError::environment(

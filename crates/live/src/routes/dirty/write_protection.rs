@@ -18,7 +18,7 @@ use linux_raw_sys::ioctl::{UFFDIO_API, UFFDIO_REGISTER, UFFDIO_UNREGISTER, UFFDI
 use pagetoll_pager::open_userfaultfd;
 
 use super::host_memory::HostMemory;
-use crate::LiveError;
+use crate::{LiveError, host};
 
 /// `UFFDIO_REGISTER_MODE_WP` and `UFFDIO_WRITEPROTECT_MODE_WP` of include/uapi/linux/userfaultfd.h.
 const REGISTER_MODE_WP: u64 = 1 << 1;
@@ -78,6 +78,7 @@ impl WriteProtection {
     /// # Errors
     /// The kernel lacks the feature, or this process may not use it.
     pub(super) fn new(memory: HostMemory, resolution: Resolution) -> Result<Self, LiveError> {
+        host::require_userfaultfd()?;
         let found = features()?;
         let (needed, name, since) = match resolution {
             Resolution::Handler => (
@@ -117,9 +118,13 @@ impl WriteProtection {
             mode: REGISTER_MODE_WP,
             ioctls: 0,
         };
-        call(&self.file, UFFDIO_REGISTER, &mut register).map_err(LiveError::system(
-            "UFFDIO_REGISTER with UFFDIO_REGISTER_MODE_WP",
-        ))
+        let call = call(&self.file, UFFDIO_REGISTER, &mut register);
+        call.map_err(|error| {
+            LiveError::environment(
+                format!("UFFDIO_REGISTER with UFFDIO_REGISTER_MODE_WP fails: {error}"),
+                "use Linux 5.19 or later with CONFIG_PTE_MARKER_UFFD_WP, or --folio 4K",
+            )
+        })
     }
 
     /// Lifts all protection.
