@@ -24,6 +24,8 @@ use crate::vcpus::readers::with_readers;
 
 /// Time for which a guest rewrites its pages without and with tracking, at least.
 const REWRITING: Duration = Duration::from_millis(60);
+/// Pause between the rounds of a copy beside a guest: each interrupts its vCPU.
+const PAUSE: Duration = Duration::from_millis(1);
 /// Interval between harvests beside a guest that rewrites its pages.
 pub(super) const INTERVAL: Duration = Duration::from_millis(10);
 /// Runs of a program of one page, the shortest of which is what entering costs.
@@ -192,8 +194,8 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
         Ok(time)
     }
 
-    /// Has the guest write the pages at these places twice, and until a time has passed, beside a thread that copies without a
-    /// pause; returns the pages whose last word is not in the copy once a last round has followed the guest's last write.
+    /// Has the guest write the pages at these places twice, and until a time has passed, beside a thread that copies again and
+    /// again; returns the pages whose last word is not in the copy once a last round has followed the guest's last write.
     pub(super) fn race(
         &mut self,
         shadow: &mut Shadow,
@@ -209,7 +211,11 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
             shadow.round(guest, tracker, order).map(|_| ())
         };
-        let ((), ()) = beside(&round, &round, || {
+        let repeated = || {
+            thread::sleep(PAUSE);
+            round()
+        };
+        let ((), ()) = beside(repeated, &round, || {
             let began = Instant::now();
             self.write(places)?;
             self.write(places)?;
