@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "machine.h"
+#include "machine/machine.h"
 #include "pager.h"
 
 struct mechanism {

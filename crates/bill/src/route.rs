@@ -38,6 +38,7 @@ pub use unmap::Unmap;
 /// The mechanisms that the lab runs, of routes where that is not all.
 pub mod lab {
     pub use super::demand::lab::Demand;
+    pub use super::dirty::lab::Dirty;
 }
 
 /// The mechanisms that a live host runs, of routes where that is not all.

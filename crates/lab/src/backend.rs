@@ -10,7 +10,7 @@ use crate::dom0;
 use crate::error::LabError;
 use crate::kernels::Builder;
 use crate::request::{KernelRequest, Request};
-use crate::routes::{Harness, count, demand, pin};
+use crate::routes::{Harness, count, demand, dirty, pin};
 use crate::vm::confine::Confinement;
 
 const NO_PV: &str =
@@ -56,7 +56,8 @@ impl Backend for Lab {
                 return Support::No("programs are counted on x86-64 alone".to_owned());
             }
             Harness::None => return Support::No(LIVE_ALONE.to_owned()),
-            Harness::Dom0(_) | Harness::Count | Harness::Demand | Harness::Pin => {}
+            Harness::Dom0(_) | Harness::Count | Harness::Demand | Harness::Dirty | Harness::Pin => {
+            }
         }
         let tools = tools::check_lab(arch, Images::Debian);
         tools.map_or_else(
@@ -79,6 +80,14 @@ impl Backend for Lab {
             Harness::Demand => {
                 let request = demand::request(spec, self.builder)?;
                 boots(move |surroundings| on_kernels(&request, surroundings, demand::bill))
+            }
+            Harness::Dirty => {
+                let (request, folios) = dirty::request(spec, self.builder)?;
+                boots(move |surroundings| {
+                    on_kernels(&request, surroundings, |request, surroundings| {
+                        dirty::bill(&folios, request, surroundings)
+                    })
+                })
             }
             Harness::None => return Err(Error::bad_input(format!("--on lab: {LIVE_ALONE}"))),
             Harness::Count => {

@@ -14,6 +14,7 @@ mod draft;
 pub mod error;
 pub mod guest;
 mod kernels;
+mod kvm_host;
 mod linux;
 mod profile;
 pub mod request;

@@ -38,6 +38,11 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
+    /// The probe's file in the guest.
+    pub(crate) fn probe_name(&self) -> &'static str {
+        self.probe.name
+    }
+
     pub(crate) fn build(
         probe: &'static Probe,
         arch: Arch,

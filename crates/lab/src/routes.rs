@@ -2,6 +2,7 @@
 
 pub(crate) mod count;
 pub mod demand;
+pub(crate) mod dirty;
 pub mod pin;
 
 use pagetoll_bill::Route;
@@ -13,6 +14,8 @@ pub(crate) enum Harness {
     Dom0(&'static Billing),
     /// A kernel that has a guest of KVM.
     Demand,
+    /// A kernel that has a guest of KVM, and finds which pages that writes.
+    Dirty,
     /// A kernel with an IOMMU and a device behind it.
     Pin,
     /// None: guests are restored on this host.
@@ -31,7 +34,8 @@ impl Harness {
             Route::Flush => Self::Dom0(&routes::FLUSH),
             Route::Demand => Self::Demand,
             Route::Pin => Self::Pin,
-            Route::Restore | Route::Dirty => Self::None,
+            Route::Dirty => Self::Dirty,
+            Route::Restore => Self::None,
             Route::Count => Self::Count,
         }
     }

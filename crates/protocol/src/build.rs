@@ -72,6 +72,19 @@ const DEMAND_PROBE: Program = on_linux(
         "lib/linux/guest",
         "demand-probe",
         "demand-probe/abi",
+        "demand-probe/machine",
+    ],
+);
+const DIRTY_PROBE: Program = on_linux(
+    "dirty-probe",
+    &[
+        "lib",
+        "lib/linux",
+        "lib/linux/guest",
+        "lib/linux/tick",
+        "demand-probe/abi",
+        "demand-probe/machine",
+        "dirty-probe",
     ],
 );
 /// A program of its own, so that what is added to it moves no count of demand-probe.
@@ -147,6 +160,14 @@ pub fn pin_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Erro
 /// As [`init`].
 pub fn demand_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
     program(&DEMAND_PROBE, arch, cache, stop)
+}
+
+/// The static program that has guests of its own and finds which pages they write.
+///
+/// # Errors
+/// As [`init`].
+pub fn dirty_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+    program(&DIRTY_PROBE, arch, cache, stop)
 }
 
 /// The static program that runs the cases of `conformance/kvm`.
@@ -335,6 +356,7 @@ mod tests {
             INIT,
             PIN_PROBE,
             DEMAND_PROBE,
+            DIRTY_PROBE,
             KVM_CASES,
             SURVEY,
             RUNNER,

@@ -62,6 +62,12 @@ pub enum Report {
     DemandParts(DemandParts),
     /// A mechanism that this kernel does not have.
     DemandUnavailable(DemandUnavailable),
+    /// A phase of a `bill` step of dirty-probe.
+    DirtyPhase(DirtyPhase),
+    /// Its `loss` step.
+    DirtyLoss(DirtyLoss),
+    /// A mechanism, or memory of a shape, that this guest does not have.
+    DirtyUnavailable(DirtyUnavailable),
     /// A case of kvm-cases.
     KvmCase(KvmCase),
     /// A case that it did not run.
@@ -468,6 +474,48 @@ impl Demand {
             _ => 0,
         }
     }
+}
+
+/// A phase of finding which pages a guest of the guest writes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct DirtyPhase {
+    #[serde(deserialize_with = "mechanism")]
+    pub mechanism: route::lab::Dirty,
+    pub folio: Folio,
+    pub pages: u64,
+    pub phase: Operation,
+    pub instructions: u64,
+    /// Exits of the vCPU, for whatever reason.
+    pub exits: u64,
+    /// Messages of the userfaultfd.
+    pub faults: u64,
+    /// Switches between threads.
+    pub switches: u64,
+    /// Pages of the last harvest.
+    pub reported: u64,
+}
+
+/// Pages that differed from their copies at a harvest, and those of them that it did not report.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct DirtyLoss {
+    #[serde(deserialize_with = "mechanism")]
+    pub mechanism: route::lab::Dirty,
+    pub folio: Folio,
+    pub tried: u64,
+    pub lost: u64,
+    /// Where pages are cleared after they were copied.
+    pub control_tried: u64,
+    pub control_lost: u64,
+}
+
+/// A mechanism, or memory of a shape, that this guest does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct DirtyUnavailable {
+    #[serde(deserialize_with = "mechanism")]
+    pub mechanism: route::lab::Dirty,
+    pub folio: Folio,
+    /// The name of what is lacking.
+    pub lacks: String,
 }
 
 /// Costs of the parts of paging by themselves, in instructions for `count` of each.

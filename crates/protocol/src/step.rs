@@ -12,7 +12,7 @@ use std::fmt::{self, Display};
 use std::time::Duration;
 
 use pagetoll_bill::route::Unmap;
-use pagetoll_bill::route::lab::Demand;
+use pagetoll_bill::route::lab::{Demand, Dirty};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Mechanism, Method, Operation, RowKey};
 use pagetoll_units::Pages;
@@ -347,6 +347,47 @@ impl Display for DemandStep {
     }
 }
 
+/// A step of `guests/dirty-probe`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DirtyStep {
+    /// Times the phases of a mechanism.
+    Bill { subject: Tracked, repeats: u32 },
+    /// Counts pages that are written and not reported.
+    Loss { subject: Tracked, rounds: u32 },
+}
+
+/// Memory whose written pages are found by a mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tracked {
+    pub mechanism: Dirty,
+    pub folio: Folio,
+    /// Pages that one call clears, where that can be chosen.
+    pub chunk: Pages,
+    pub pages: Pages,
+}
+
+impl Display for Tracked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            mechanism,
+            folio,
+            chunk,
+            pages,
+        } = self;
+        let mechanism = Method::from(*mechanism);
+        write!(f, "{mechanism} {folio} {} {}", chunk.get(), pages.get())
+    }
+}
+
+impl Display for DirtyStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bill { subject, repeats } => write!(f, "bill {subject} {repeats}"),
+            Self::Loss { subject, rounds } => write!(f, "loss {subject} {rounds}"),
+        }
+    }
+}
+
 /// A step of `guests/runner`. Files are names in the guest's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunnerStep {
@@ -550,6 +591,20 @@ mod tests {
             },
         ];
         assert_eq!(known_to(&["demand-probe/main.c"]), verbs(&demand));
+        let subject = Tracked {
+            mechanism: Dirty::Bitmap,
+            folio: Folio::Pages4k,
+            chunk: pages,
+            pages,
+        };
+        let dirty = [
+            DirtyStep::Bill {
+                subject,
+                repeats: 1,
+            },
+            DirtyStep::Loss { subject, rounds: 1 },
+        ];
+        assert_eq!(known_to(&["dirty-probe/main.c"]), verbs(&dirty));
     }
 
     #[test]
@@ -618,6 +673,7 @@ mod tests {
         assert_knows(pv32, "settings", Route::Fault, dom0);
         let (demand, kvm) = ("demand-probe/exercise.c", System::KvmGuest);
         assert_knows(demand, "mechanisms", Route::Demand, kvm);
+        assert_knows("dirty-probe/log.c", "mechanisms", Route::Dirty, kvm);
     }
 
     #[test]

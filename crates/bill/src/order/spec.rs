@@ -488,7 +488,7 @@ options! {
         pub seed: Option<u64> = "seed" on (Sim, _) | (Live, Demand | Restore | Dirty),
         /// Pin or track memory of these shapes [default: pin: all that only calibrate does not need; dirty: 4K,THP,2M]
         #[arg(value_name = "F,..", value_delimiter = ',')]
-        pub folios: Vec<Folio> = "folio" on (_, Pin) | (Live, Dirty),
+        pub folios: Vec<Folio> = "folio" on (_, Pin) | (Lab | Live, Dirty),
         ..
         /// The route to bill: a subcommand, not an option.
         #[cfg_attr(feature = "clap", arg(skip = Unmap))]

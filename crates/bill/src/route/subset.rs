@@ -28,6 +28,7 @@ macro_rules! subsets {
 
 /// Declares the enum of those rows that name a backend. It goes through the rows, and through the backends of each.
 macro_rules! subset {
+    ($Backend:ident $Route:ident []) => {};
     (Lab $Route:ident [$($kept:tt)*] $summary:literal $Variant:ident [Lab $($more:ident)*] $($rows:tt)*) => {
         $crate::route::subset::subset!(Lab $Route [$($kept)* $summary $Variant] $($rows)*);
     };

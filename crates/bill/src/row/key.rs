@@ -63,6 +63,8 @@ names! {
         WriteAgain,
         /// Tracking ends.
         Disarm,
+        /// A guest writes pages for the first time since tracking ended.
+        AfterDisarm,
         /// A guest rewrites pages, round after round, that are not tracked.
         RewriteUntracked,
         /// A guest rewrites pages, round after round, while they are reported and tracked again.

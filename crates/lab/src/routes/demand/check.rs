@@ -7,10 +7,10 @@ use pagetoll_images::apt::Freshness;
 use pagetoll_protocol::step::{self, DemandStep, Step};
 use pagetoll_units::Pages;
 
-use super::guest::{Materials, PROBE};
-use super::machine;
+use super::guest::PROBE;
 use crate::checks::{Findings, Request, run_natively};
 use crate::error::LabError;
+use crate::kvm_host::{Materials, machine};
 use crate::linux::{NativeBoot, check_tools};
 use crate::vm::cores::Cores;
 use crate::vm::machine::{Host, Machine, Mode};

@@ -15,10 +15,10 @@ use pagetoll_protocol::build;
 use pagetoll_protocol::report::{Hello, KvmAnswer, KvmCase, KvmCaseSkipped, Report};
 use pagetoll_units::Pages;
 
-use super::guest::Materials;
 use crate::conformance::{Answers, Next, TIMEOUT, malformed};
 use crate::error::LabError;
 use crate::kernels;
+use crate::kvm_host::{Materials, machine};
 use crate::linux::{NativeBoot, Probe, check_tools};
 use crate::vm::machine::{Host, Machine};
 use crate::vm::options::BootOptions;
@@ -60,7 +60,7 @@ impl Request {
     }
 
     fn machine(&self) -> Machine {
-        super::machine(PAGES, self.host)
+        machine(PAGES, self.host)
     }
 }
 

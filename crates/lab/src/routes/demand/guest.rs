@@ -1,24 +1,20 @@
 //! A boot of a guest that has guests: its kernel with KVM, the probe, and their orders.
 
 use std::collections::BTreeSet;
-use std::slice;
 
 use pagetoll_bill::route::lab::Demand as Mechanism;
-use pagetoll_bill::{Arch, Available, Order, Row};
-use pagetoll_host::{Error, Surroundings};
-use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::KernelSource;
+use pagetoll_bill::{Order, Row};
+use pagetoll_host::Surroundings;
 use pagetoll_protocol::build;
 use pagetoll_protocol::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
-use pagetoll_protocol::step::{self, DemandStep};
+use pagetoll_protocol::step::DemandStep;
 
-use super::machine_of;
 use crate::draft::Clock;
 use crate::error::LabError;
-use crate::linux::{Kernel, Modules, NativeBoot, Probe, Programs};
+use crate::kvm_host::{self, Materials};
+use crate::linux::Probe;
 use crate::profile::{ProbeProfile, Sample};
 use crate::request::KernelRequest;
-use crate::vm::counter::Counter;
 
 /// Repetitions of each mechanism after it was warmed up. The median counts: the difference is a timer interrupt.
 const REPEATS: usize = 3;
@@ -38,55 +34,6 @@ pub(super) const PROBE: Probe = Probe {
     order: "demand-order",
     build: build::demand_probe,
 };
-
-/// The module for AMD's virtualisation, which is what QEMU emulates of x86.
-const KVM_AMD: Modules = Modules {
-    wanted: &["kvm_amd"],
-    needed: &["kvm_amd"],
-    expected: "a kernel built with CONFIG_KVM_AMD",
-};
-/// arm64 has KVM built in, or not at all.
-const BUILT_IN: Modules = Modules {
-    wanted: &[],
-    needed: &[],
-    expected: "a kernel built with CONFIG_KVM",
-};
-
-/// Files of the boots.
-pub(super) struct Materials {
-    pub(super) programs: Programs,
-    pub(super) kernel: Kernel,
-    /// The plugin that counts code, where that is wanted.
-    pub(super) counter: Option<Available<Counter>>,
-}
-
-impl Materials {
-    /// Builds init and a probe, fetches the kernel and finds its modules.
-    ///
-    /// # Errors
-    /// Those of the builds and of [`Kernel::obtain`].
-    pub(super) fn obtain(
-        probe: &'static Probe,
-        source: &KernelSource,
-        arch: Arch,
-        freshness: Freshness,
-        surroundings: Surroundings<'_>,
-    ) -> Result<Self, Error> {
-        let programs = Programs::build(probe, arch, surroundings)?;
-        let modules = match arch {
-            Arch::X86_64 => &KVM_AMD,
-            Arch::Arm64 => &BUILT_IN,
-        };
-        let mut phase = surroundings.progress.begin("images", 1);
-        let kernel = Kernel::obtain(source, arch, modules, freshness, surroundings)?;
-        phase.step(&kernel.image.release);
-        Ok(Self {
-            programs,
-            kernel,
-            counter: None,
-        })
-    }
-}
 
 /// Reports of a boot.
 #[derive(Clone, Debug, Default)]
@@ -151,34 +98,12 @@ pub(super) fn run(
     clock: &Clock,
     surroundings: Surroundings<'_>,
 ) -> Result<DemandRun, LabError> {
-    let order = &request.common.order;
-    let release = &materials.kernel.image.release;
-    let name = match order.runs {
-        1 => format!("demand-{release}"),
-        _ => format!("demand-{release}-{run}"),
-    };
-    let steps = steps_of_probe(order);
-    let counter = materials.counter.as_ref();
-    let counter = counter.and_then(|counter| counter.as_ref().ok());
-    let publish = ProbeProfile::publish(counter);
-    let boot = NativeBoot {
-        name: &name,
-        kernel: &materials.kernel,
-        programs: &materials.programs,
-        machine: machine_of(request.common),
-        counter,
-        probe_order: step::order(&steps),
-        last: slice::from_ref(&publish),
-        file: None,
-        options: &request.options,
-    };
-    let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
-    let mut phase = surroundings.progress.begin(&name, steps);
-    let guest_run = boot.run(surroundings, phase.as_mut())?;
-    clock.counted_before(guest_run.counted);
-    let profiled = ProbeProfile::new(&boot, &guest_run)?;
-    let found = understood(guest_run.reports).ok_or_else(|| LabError::Malformed {
-        boot: name.clone(),
+    let name = kvm_host::name_of(request, materials, run);
+    let steps = steps_of_probe(&request.common.order);
+    let probe_run = kvm_host::run(request, materials, &name, &steps, clock, surroundings)?;
+    let profiled = probe_run.profiled;
+    let found = understood(probe_run.reports).ok_or_else(|| LabError::Malformed {
+        boot: name,
         problem: "it never said hello, or nothing of the parts".to_owned(),
     })?;
     Ok(DemandRun { profiled, ..found })
@@ -207,6 +132,7 @@ fn understood(reports: Vec<Report>) -> Option<DemandRun> {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_protocol::step;
     use pagetoll_units::Pages;
 
     use super::*;

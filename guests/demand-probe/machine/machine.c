@@ -11,14 +11,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../lib/linux/fail.h"
-#include "../lib/linux/page.h"
-#include "abi/kvm_abi.h"
-#include "abi/kvm_call.h"
+#include "../../lib/linux/fail.h"
+#include "../../lib/linux/page.h"
+#include "../abi/kvm_abi.h"
+#include "../abi/kvm_call.h"
 
 #define CODE_SLOT 0
 #define AREA_SLOT 1
 #define CODE_SIZE PAGE
+#define OLD_FLAGS (ABI_MEM_READONLY | KVM_MEM_LOG_DIRTY_PAGES)
 /* Each program begins at a multiple of this. */
 #define PROGRAM_SIZE 64
 
@@ -63,7 +64,20 @@ static void open_vcpu(struct machine *machine)
 	set_up_vcpu(machine);
 }
 
+static void enable_ring(const struct machine *machine, unsigned int capability, uint64_t bytes)
+{
+	struct kvm_enable_cap enable = { .cap = capability, .args = { bytes } };
+
+	if (bytes)
+		kvm_call(machine->vm, KVM_ENABLE_CAP, &enable, "enable the ring of dirty pages");
+}
+
 struct machine machine_open(void)
+{
+	return machine_open_with_ring(0, 0);
+}
+
+struct machine machine_open_with_ring(unsigned int capability, uint64_t bytes)
 {
 	struct machine machine = { .kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC) };
 	struct kvm_userspace_memory_region region = {
@@ -79,6 +93,7 @@ struct machine machine_open(void)
 	memcpy(machine.code, programs, programs_end - programs);
 	region.userspace_addr = (uintptr_t)machine.code;
 	kvm_call(machine.vm, KVM_SET_USER_MEMORY_REGION, &region, "KVM_SET_USER_MEMORY_REGION");
+	enable_ring(&machine, capability, bytes);
 	open_vcpu(&machine);
 	answer_port(&machine);
 	return machine;
@@ -107,7 +122,7 @@ int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t
 		.userspace_addr = (uintptr_t)area,
 	};
 	/* Old kernels have only the first version, which takes none of the new flags. */
-	unsigned long request = flags & ~ABI_MEM_READONLY ? ABI_SET_USER_MEMORY_REGION2 : KVM_SET_USER_MEMORY_REGION;
+	unsigned long request = flags & ~OLD_FLAGS ? ABI_SET_USER_MEMORY_REGION2 : KVM_SET_USER_MEMORY_REGION;
 
 	return ioctl(machine->vm, request, &region) < 0 ? errno : 0;
 }

@@ -3,7 +3,7 @@
  * The processor's part of machine.c: EL1 without translation, left by stores to where no memory is, which KVM hands to user
  * space as MMIO, and by HVC.
  */
-#include "abi/kvm_arm64.h"
+#include "../abi/kvm_arm64.h"
 
 #define CODE_GPA 0ul
 /* Where its programs begin in the code: after the exception vectors, which lie where VBAR_EL1 is at reset. */
@@ -52,6 +52,16 @@ __asm__(".pushsection .rodata\n"
 	"1: str w9, [x9, #4]\n"
 	"   subs w20, w20, #1\n"
 	"   b.ne 1b\n"
+	"   str w9, [x9]\n"
+	".balign 64\n"
+	/* PROGRAM_COUNT */
+	"1: ldr w4, [x19, #4]\n"
+	"   add w4, w4, #1\n"
+	"   str w4, [x19, #4]\n"
+	"   add x19, x19, #4096\n"
+	"   subs w20, w20, #1\n"
+	"   b.ne 1b\n"
+	"   mov x9, #0x10000000\n"
 	"   str w9, [x9]\n"
 	".balign 64\n"
 	".global programs_end\n"

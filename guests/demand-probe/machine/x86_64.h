@@ -51,6 +51,13 @@ __asm__(".pushsection .rodata\n"
 	"   jnz 1b\n"
 	"   out %al, $0x10\n"
 	".balign 64\n"
+	/* PROGRAM_COUNT */
+	"1: incl 4(%esi)\n"
+	"   addl $4096, %esi\n"
+	"   decl %ecx\n"
+	"   jnz 1b\n"
+	"   out %al, $0x10\n"
+	".balign 64\n"
 	"programs_end:\n"
 	".code64\n"
 	".popsection\n");

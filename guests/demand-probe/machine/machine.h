@@ -25,6 +25,8 @@ enum program {
 	PROGRAM_OUT_ANSWERED,
 	/* OUT `count` times: exits to user space. */
 	PROGRAM_OUT,
+	/* For each of `count` pages: add 1 to the second word. */
+	PROGRAM_COUNT,
 };
 
 enum stop {
@@ -50,6 +52,9 @@ struct machine {
 
 /* Creates the machine, without the area. Ends the guest when that fails. */
 struct machine machine_open(void);
+
+/* Creates one whose vCPU logs dirty pages in a ring, by one of KVM's two capabilities for that; none where `bytes` is 0. */
+struct machine machine_open_with_ring(unsigned int capability, uint64_t bytes);
 void machine_close(struct machine *machine);
 
 /* Whether KVM offers exits on missing pages. */

@@ -1,0 +1,238 @@
+//! Guests that have guests of their own: a kernel with KVM, and a probe that makes a machine by it.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::slice;
+
+use pagetoll_backend::Error as BackendError;
+use pagetoll_bill::{Arch, Available, Inputs, Spec};
+use pagetoll_host::{Error, Surroundings, capacity};
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::report::{Hello, Report};
+use pagetoll_protocol::step;
+use pagetoll_pv::session::XenOptions;
+use pagetoll_units::Pages;
+
+use crate::draft::{Clock, image, part_of_stack};
+use crate::error::LabError;
+use crate::linux::{Kernel, Modules, NativeBoot, Probe, Programs, check_tools};
+use crate::profile::ProbeProfile;
+use crate::request::{KernelRequest, Request, pages_mib};
+use crate::vm::counter::Counter;
+use crate::vm::machine::{Firmware, Host, Machine, Mode, Variant};
+
+/// The module for AMD's virtualisation, which is what QEMU emulates of x86.
+const KVM_AMD: Modules = Modules {
+    wanted: &["kvm_amd"],
+    needed: &["kvm_amd"],
+    expected: "a kernel built with CONFIG_KVM_AMD",
+};
+/// arm64 has KVM built in, or not at all.
+const BUILT_IN: Modules = Modules {
+    wanted: &[],
+    needed: &[],
+    expected: "a kernel built with CONFIG_KVM",
+};
+
+/// Files of the boots.
+pub(crate) struct Materials {
+    pub(crate) programs: Programs,
+    pub(crate) kernel: Kernel,
+    /// The plugin that counts code, where that is wanted.
+    pub(crate) counter: Option<Available<Counter>>,
+}
+
+impl Materials {
+    /// Builds init and a probe, fetches the kernel and finds its modules.
+    ///
+    /// # Errors
+    /// Those of the builds and of [`Kernel::obtain`].
+    pub(crate) fn obtain(
+        probe: &'static Probe,
+        source: &KernelSource,
+        arch: Arch,
+        freshness: Freshness,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Self, Error> {
+        let programs = Programs::build(probe, arch, surroundings)?;
+        let modules = match arch {
+            Arch::X86_64 => &KVM_AMD,
+            Arch::Arm64 => &BUILT_IN,
+        };
+        let mut phase = surroundings.progress.begin("images", 1);
+        let kernel = Kernel::obtain(source, arch, modules, freshness, surroundings)?;
+        phase.step(&kernel.image.release);
+        Ok(Self {
+            programs,
+            kernel,
+            counter: None,
+        })
+    }
+
+    /// The files of the boots of a request, after a check that this machine can run them.
+    ///
+    /// # Errors
+    /// A machine that lacks something; those of [`Self::obtain`].
+    pub(crate) fn of_request(
+        probe: &'static Probe,
+        request: &KernelRequest<'_>,
+        clock: &Clock,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Self, LabError> {
+        let (arch, kernel) = (request.common.arch, &request.kernel);
+        check_tools(arch, slice::from_ref(kernel))?;
+        capacity::require_memory(machine_of(request.common).memory_mib(), "--pages")?;
+        let obtain = || Self::obtain(probe, kernel, arch, request.freshness(), *surroundings);
+        let materials = clock.time("images and builds", obtain)?;
+        Ok(Self {
+            counter: request.common.profiling.counter(arch, surroundings)?,
+            ..materials
+        })
+    }
+
+    /// A note of code that was to be counted and could not be.
+    pub(crate) fn uncounted(&self) -> Option<String> {
+        let reason = self.counter.as_ref()?.as_ref().err()?;
+        Some(format!("what was executed was not counted: {reason}"))
+    }
+}
+
+/// Reports of a boot.
+pub(crate) struct ProbeRun {
+    pub(crate) reports: Vec<Report>,
+    /// Code that was executed, where it was counted.
+    pub(crate) profiled: Option<ProbeProfile>,
+}
+
+/// Boots once, runs the steps of the probe, and gives what was reported.
+///
+/// # Errors
+/// Those of [`NativeBoot::run`].
+pub(crate) fn run<S: Display>(
+    request: &KernelRequest<'_>,
+    materials: &Materials,
+    name: &str,
+    steps: &[S],
+    clock: &Clock,
+    surroundings: Surroundings<'_>,
+) -> Result<ProbeRun, LabError> {
+    let counter = materials.counter.as_ref();
+    let counter = counter.and_then(|counter| counter.as_ref().ok());
+    let publish = ProbeProfile::publish(counter);
+    let boot = NativeBoot {
+        name,
+        kernel: &materials.kernel,
+        programs: &materials.programs,
+        machine: machine_of(request.common),
+        counter,
+        probe_order: step::order(steps),
+        last: slice::from_ref(&publish),
+        file: None,
+        options: &request.options,
+    };
+    let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
+    let mut phase = surroundings.progress.begin(name, steps);
+    let guest_run = boot.run(surroundings, phase.as_mut())?;
+    clock.counted_before(guest_run.counted);
+    Ok(ProbeRun {
+        profiled: ProbeProfile::new(&boot, &guest_run)?,
+        reports: guest_run.reports,
+    })
+}
+
+/// The name of a boot: the route, the kernel's release, and the number of the run where there are several.
+pub(crate) fn name_of(request: &KernelRequest<'_>, materials: &Materials, run: u32) -> String {
+    let Request { route, order, .. } = request.common;
+    let release = &materials.kernel.image.release;
+    match order.runs {
+        1 => format!("{route}-{release}"),
+        _ => format!("{route}-{release}-{run}"),
+    }
+}
+
+/// The stack of a bill, with the Linux that a boot reported.
+pub(crate) fn stack(
+    request: &Request,
+    materials: &Materials,
+    hello: Option<&Hello>,
+    qemu: String,
+) -> BTreeMap<String, String> {
+    let linux = hello.map(Hello::linux_version).unwrap_or_default();
+    let stack = [
+        ("linux", linux),
+        ("linux-release", materials.kernel.image.release.clone()),
+        ("qemu", qemu),
+        ("guest-ram", machine_of(request).ram()),
+    ];
+    let mode = match request.host() {
+        Host::Svm => None,
+        Host::El2(mode) => Some(("kvm-mode", mode.to_string())),
+    };
+    let stack = stack.into_iter().chain(part_of_stack(request.arch));
+    let stack = stack.chain(mode);
+    stack
+        .map(|(part, version)| (part.to_owned(), version))
+        .collect()
+}
+
+/// The files that a bill was made from.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(crate) fn inputs(request: &Request, materials: &Materials) -> Result<Inputs, LabError> {
+    let Materials {
+        programs, kernel, ..
+    } = materials;
+    Ok(Inputs {
+        boots: vec![machine_of(request).command().to_string()],
+        packages: kernel.image.packages.clone(),
+        images: vec![
+            image("linux", &kernel.image.image)?,
+            image("init", &programs.init_file)?,
+            image(programs.probe_name(), &programs.probe_file)?,
+        ],
+        ..Inputs::default()
+    })
+}
+
+/// A note on the processor.
+pub(crate) const fn note(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => {
+            "nested: QEMU's emulated SVM takes no instruction for the world switch itself, so that an exit costs what KVM does"
+        }
+        Arch::Arm64 => {
+            "arm64: instructions compare kernels and mechanisms, never arm64 with x86-64"
+        }
+    }
+}
+
+/// Refuses a mode of KVM that the processor does not have.
+///
+/// # Errors
+/// `--kvm-mode` on x86-64.
+pub(crate) fn check_mode(spec: &Spec) -> Result<(), BackendError> {
+    let lab = &spec.lab;
+    let (Some(mode), Arch::X86_64) = (lab.kvm_mode, lab.arch.unwrap_or_default()) else {
+        return Ok(());
+    };
+    let problem = format!("--kvm-mode {mode}: expected it with --arch arm64");
+    Err(BackendError::bad_input(problem))
+}
+
+/// The machine of a boot with so many pages.
+pub(crate) fn machine(pages: Pages, host: Host) -> Machine {
+    Machine {
+        mode: Mode::Counting,
+        firmware: Firmware::LinuxAsHost(host),
+        pages_mib: pages_mib(pages),
+        xen: XenOptions::Default,
+        variant: Variant::NONE,
+    }
+}
+
+/// The machine of every boot of an order.
+pub(crate) fn machine_of(request: &Request) -> Machine {
+    machine(request.order.pages, request.host())
+}
