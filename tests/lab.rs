@@ -21,6 +21,8 @@ mod counts;
 mod debian;
 #[path = "lab/demands.rs"]
 mod demands;
+#[path = "lab/dirties.rs"]
+mod dirties;
 #[path = "lab/inside.rs"]
 mod inside;
 #[path = "lab/pins.rs"]
@@ -47,7 +49,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// Tests that run beside each other, as many as the host has CPUs: most of their guests have one. The longest come first.
-const BESIDE: [(&str, Test); 37] = [
+const BESIDE: [(&str, Test); 39] = [
     ("a_dom0_bills_itself_as_the_lab_does", inside::counted),
     (
         "restored_guests_count_as_booted_ones",
@@ -85,6 +87,12 @@ const BESIDE: [(&str, Test); 37] = [
     }),
     ("memory_is_paged_in_on_arm64", |bench| {
         demands::bill(bench, Arch::Arm64)
+    }),
+    ("written_pages_are_found", |bench| {
+        dirties::bill(bench, Arch::X86_64)
+    }),
+    ("written_pages_are_found_on_arm64", |bench| {
+        dirties::bill(bench, Arch::Arm64)
     }),
     ("a_guests_kvm_answers_as_the_model", |bench| {
         demands::conformance(bench, Arch::X86_64)

@@ -90,7 +90,11 @@ pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
     let vcpus = ["bill", "demand", "--on", "lab", "--vcpus", "2"];
     must_fail(bench.pagetoll(&vcpus), 2, &["--vcpus", "--on live"])?;
     let arch = ["bill", "unmap", "--arch", "arm64"];
-    must_fail(bench.pagetoll(&arch), 2, &["--arch", "only by pin, demand"])?;
+    must_fail(
+        bench.pagetoll(&arch),
+        2,
+        &["--arch", "only by pin, demand, dirty"],
+    )?;
     let mode = "bill demand --on lab --kvm-mode nvhe".split(' ');
     let mode = bench.pagetoll(&mode.collect::<Vec<_>>());
     must_fail(mode, 2, &["--kvm-mode nvhe: expected it with --arch arm64"])?;

@@ -342,10 +342,10 @@ options! {
     pub struct LabSpec {
         /// Boot machines with this processor [default: x86-64]
         #[arg(value_name = "ARCH")]
-        pub arch: Option<Arch> = "arch" on (Lab, Pin | Demand),
+        pub arch: Option<Arch> = "arch" on (Lab, Pin | Demand | Dirty),
         /// Run the host kernel of --arch arm64 in this mode [default: vhe]
         #[arg(value_name = "MODE")]
-        pub kvm_mode: Option<KvmMode> = "kvm-mode" on (Lab, Demand),
+        pub kvm_mode: Option<KvmMode> = "kvm-mode" on (Lab, Demand | Dirty),
         /// Boot these kernels, side by side: debian, debian:SUITE, debian:SUITE/VERSION, fix:NAME, fix:none, or a bzImage or
         /// vmlinux [default: debian]
         #[arg(value_name = "SRC,..", value_delimiter = ',')]

@@ -41,7 +41,7 @@ const NOTES: [&str; 5] = [
     "initially-set: the first write is not tracked; KVM_CLEAR_DIRTY_LOG takes 512 pages a call",
     "ring: of 65536 entries, so that it is never full; harvest reads it, re-arm is KVM_RESET_DIRTY_RINGS",
     "after-disarm: every page is tracked when tracking ends, and written once then",
-    "reported: the guest writes before each harvest, and between the calls that harvest, clear and copy; the control copies before it clears",
+    "lost: the guest writes before each harvest, and between the calls that harvest, clear and copy; the control copies before it clears",
 ];
 
 /// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
