@@ -49,8 +49,10 @@ static const char *lacks(uint64_t features, const char *name)
 
 static const char *lacks_sync(int kvm)
 {
+	const char *what = lacks(UFFD_FEATURE_PAGEFAULT_FLAG_WP, "UFFD_FEATURE_PAGEFAULT_FLAG_WP");
+
 	(void)kvm;
-	return lacks(SYNC, "UFFD_FEATURE_WP_HUGETLBFS_SHMEM");
+	return what ? what : lacks(SYNC, "UFFD_FEATURE_WP_HUGETLBFS_SHMEM");
 }
 
 static const char *lacks_async(int kvm)
