@@ -23,9 +23,10 @@ use crate::vm;
 
 use guest::{DirtyRun, PROBE};
 
-/// At most as many pages as the largest ring has entries, and more runs than are of use. By default 16 MiB.
+/// At most half as many pages as the largest ring has entries, and more runs than are of use. By default 4 MiB: a phase of KVM ends
+/// before the next timer tick.
 const LIMITS: Limits = Limits {
-    pages: Pages(4096),
+    pages: Pages(1024),
     most_pages: Pages(1 << 15),
     most_runs: 100,
     ..Limits::SINGLE
