@@ -93,6 +93,7 @@ macro_rules! mechanisms {
 macro_rules! variants {
     ($(#[$meta:meta])* $Route:ident { $($summary:literal $Variant:ident)+ }) => {
         $(#[$meta])*
+        #[allow(clippy::enum_variant_names, reason = "a mechanism has the field's name")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $Route {
             $(#[doc = $summary] $Variant,)+
