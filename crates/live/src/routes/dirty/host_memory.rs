@@ -65,7 +65,8 @@ impl HostMemory {
         }
         let address = self.start + pages.start * 4096;
         let bytes = usize::try_from((pages.end - pages.start) * 4096);
-        let address = std::ptr::with_exposed_provenance_mut(address as usize);
+        let address = usize::try_from(address).map_err(io::Error::other)?;
+        let address = std::ptr::with_exposed_provenance_mut(address);
         Ok((address, bytes.map_err(io::Error::other)?))
     }
 

@@ -85,7 +85,8 @@ impl Pagemap {
         let mut page = 0;
         while page < pages {
             let wanted = (pages - page).min(AT_ONCE as u64);
-            let part = &mut bytes[..(wanted * 8) as usize];
+            let length = usize::try_from(wanted * 8).unwrap_or(bytes.len());
+            let part = &mut bytes[..length];
             let read = self.0.read_exact_at(part, (start / 4096 + page) * 8);
             read.map_err(LiveError::system("read of /proc/self/pagemap"))?;
             for (number, entry) in (page..).zip(part.as_chunks::<8>().0) {

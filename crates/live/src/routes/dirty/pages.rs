@@ -140,6 +140,6 @@ mod tests {
     fn bits_beyond_the_last_page_are_no_pages() {
         let mut set = PageSet::new(70);
         set.insert_bits(&[0, u64::MAX]);
-        assert_eq!(set.runs(), [64..70]);
+        assert_eq!((set.runs().len(), set.runs().first()), (1, Some(&(64..70))));
     }
 }

@@ -215,7 +215,7 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
             thread::sleep(PAUSE);
             round()
         };
-        let ((), ()) = beside(repeated, &round, || {
+        let ((), ()) = beside(repeated, round, || {
             let began = Instant::now();
             self.write(places)?;
             self.write(places)?;
