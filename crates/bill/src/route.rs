@@ -10,6 +10,7 @@
 mod count;
 mod demand;
 mod dirty;
+mod discard;
 mod fault;
 mod flush;
 mod irq;
@@ -26,6 +27,7 @@ use crate::names::names;
 pub use count::Count;
 pub use demand::Demand;
 pub use dirty::Dirty;
+pub use discard::Discard;
 pub use fault::Fault;
 pub use flush::Flush;
 pub use irq::Irq;
@@ -73,6 +75,8 @@ names! {
         Restore,
         /// A guest's written pages are found.
         Dirty,
+        /// Memory of a guest is given back to the host.
+        Discard,
         /// A program of the user's own runs.
         Count,
     }
@@ -111,6 +115,7 @@ impl Route {
             Self::Demand => "page memory in on demand, by userfaultfd or vCPU exits",
             Self::Restore => "restore a guest's memory from an image, alone and with clones",
             Self::Dirty => "find the pages that a guest wrote, and what is lost on the way",
+            Self::Discard => "discard memory of a guest, and what that frees and takes away beside",
             Self::Count => "run a program of your own, natively and as a Xen PV dom0",
         }
     }
@@ -119,9 +124,13 @@ impl Route {
     #[must_use]
     pub const fn item(self) -> Item {
         match self {
-            Self::Unmap | Self::Fault | Self::Pin | Self::Demand | Self::Restore | Self::Dirty => {
-                PAGE
-            }
+            Self::Unmap
+            | Self::Fault
+            | Self::Pin
+            | Self::Demand
+            | Self::Restore
+            | Self::Dirty
+            | Self::Discard => PAGE,
             Self::Switch => Item {
                 one: "switch",
                 many: "switches",
@@ -147,6 +156,7 @@ impl Route {
             | Self::Demand
             | Self::Restore
             | Self::Dirty
+            | Self::Discard
             | Self::Count => self.item().one,
         }
     }
@@ -156,7 +166,12 @@ impl Route {
     pub const fn is_xen_pv(self) -> bool {
         match self {
             Self::Unmap | Self::Fault | Self::Switch | Self::Irq | Self::Flush => true,
-            Self::Pin | Self::Demand | Self::Restore | Self::Dirty | Self::Count => false,
+            Self::Pin
+            | Self::Demand
+            | Self::Restore
+            | Self::Dirty
+            | Self::Discard
+            | Self::Count => false,
         }
     }
 
@@ -172,6 +187,7 @@ impl Route {
             Self::Demand => mechanism::all::<Demand>(),
             Self::Restore => mechanism::all::<Restore>(),
             Self::Dirty => mechanism::all::<Dirty>(),
+            Self::Discard => mechanism::all::<Discard>(),
             Self::Count => mechanism::all::<Count>(),
         };
         all.into_iter()

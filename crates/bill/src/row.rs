@@ -2,6 +2,7 @@
 
 mod check;
 pub mod crossing;
+mod discarded;
 mod figures;
 mod form;
 mod itemise;
@@ -23,11 +24,12 @@ use serde::{Deserialize, Serialize};
 use crate::kinds::Role;
 
 pub use check::{Check, Verdict};
+pub use discarded::{Cleared, Discarded, Found, Frees};
 pub use figures::{Crossings, Figures, Interval, Rate, Toll};
 pub use form::RowError;
 pub(crate) use form::RowForm;
 pub use itemise::{Baselines, Measured, itemise, itemise_calls};
-pub use key::{Baseline, Folio, Method, Operation, PageCache, RowKey};
+pub use key::{Backing, Baseline, Folio, Method, Operation, PageCache, RowKey};
 pub use memory::{Layout, PublishedRate, error_of};
 pub use profile::{Part, Profile};
 pub use restored::{KeptMemory, Moment, Restored};

@@ -16,7 +16,7 @@ use crate::vm::confine::Confinement;
 const NO_PV: &str =
     "Xen has no PV guests on arm64: their page tables are the hardware's, and nothing traps";
 
-const LIVE_ALONE: &str = "guests are restored on this host alone";
+const LIVE_ALONE: &str = "billed on this host alone";
 
 /// Real Xen and Linux in QEMU.
 #[derive(Clone, Copy, Default)]

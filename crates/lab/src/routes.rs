@@ -18,7 +18,7 @@ pub(crate) enum Harness {
     Dirty,
     /// A kernel with an IOMMU and a device behind it.
     Pin,
-    /// None: guests are restored on this host.
+    /// None: billed on this host alone.
     None,
     /// A kernel that a program of the user's own runs on, and the same kernel as dom0.
     Count,
@@ -35,7 +35,7 @@ impl Harness {
             Route::Demand => Self::Demand,
             Route::Pin => Self::Pin,
             Route::Dirty => Self::Dirty,
-            Route::Restore => Self::None,
+            Route::Restore | Route::Discard => Self::None,
             Route::Count => Self::Count,
         }
     }

@@ -53,7 +53,7 @@ pub(crate) fn check(vm: &VmFd) -> Result<(), LiveError> {
 }
 
 /// Makes a guest_memfd, on a table of descriptors that no other thread shares.
-fn create(vm: &VmFd, size: u64) -> Result<OwnedFd, LiveError> {
+pub(crate) fn create(vm: &VmFd, size: u64) -> Result<OwnedFd, LiveError> {
     let fd = vm.create_guest_memfd(kvm_create_guest_memfd {
         size,
         flags: FLAGS,

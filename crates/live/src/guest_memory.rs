@@ -67,15 +67,15 @@ pub(crate) fn require_hugepages(kind: MemoryKind, bytes: u64) -> Result<(), Live
     match free_hugepages(kind) {
         Some(free) if free >= needed => Ok(()),
         Some(free) => Err(LiveError::environment(
-            format!("{needed} hugetlb pages are needed for --memory {kind}, {free} are free"),
+            format!("{needed} hugetlb pages are needed for {kind}, {free} are free"),
             format!(
                 "echo N > {}/nr_hugepages with at least {needed} more than are used, as root",
                 hugepages_folder(kind)
             ),
         )),
         None => Err(LiveError::environment(
-            format!("the kernel has no hugetlb pages for --memory {kind}"),
-            "order another --memory",
+            format!("the kernel has no hugetlb pages for {kind}"),
+            "order memory of another kind",
         )),
     }
 }

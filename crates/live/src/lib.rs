@@ -20,6 +20,7 @@ mod gmem;
 mod guest_memory;
 pub mod host;
 mod kernel_module;
+mod page_cache;
 mod pci;
 mod program;
 pub mod routes;

@@ -2,6 +2,7 @@
 
 pub mod demand;
 pub(crate) mod dirty;
+pub(crate) mod discard;
 pub(crate) mod limits;
 pub(crate) mod pin;
 pub mod pv;

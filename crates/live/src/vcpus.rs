@@ -5,3 +5,4 @@ pub(crate) mod crew;
 pub(crate) mod entry;
 pub(crate) mod place;
 pub(crate) mod readers;
+pub(crate) mod warm;

@@ -74,6 +74,7 @@ pub(crate) fn halves(
         | Mechanism::Demand(_)
         | Mechanism::Restore(_)
         | Mechanism::Dirty(_)
+        | Mechanism::Discard(_)
         | Mechanism::Count(_) => return None,
     };
     let traps = whole.crossings.as_ref()?.by_kind.get(crossing::PTWR)?;

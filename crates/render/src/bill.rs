@@ -8,6 +8,7 @@ mod baselines;
 mod checks;
 mod costs;
 mod dirty;
+mod discards;
 mod gain;
 mod header;
 mod kernels;
@@ -87,6 +88,7 @@ fn shown(bill: &Bill, verdict: String, detail: Detail) -> Document {
     ]);
     sections.extend(restores::sections(bill, detail));
     sections.extend(dirty::sections(bill));
+    sections.extend(discards::sections(bill));
     sections.extend(costs::sections(bill));
     sections.extend(program::sections(bill));
     sections.push(user_space::section(bill));

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{RenderError, harmless};
 
 /// The columns of every bill: four of the bill itself, then the row's.
-const COLUMNS: [&str; 34] = [
+const COLUMNS: [&str; 35] = [
     "route",
     "backend",
     "unit",
@@ -32,6 +32,7 @@ const COLUMNS: [&str; 34] = [
     "ring",
     "cache",
     "clones",
+    "backing",
     "pages",
     "layout.runs",
     "layout.folios",

@@ -38,6 +38,7 @@ fn figures_64_bit(bill: &Bill, system: System) -> Vec<Derived> {
         | Route::Demand
         | Route::Restore
         | Route::Dirty
+        | Route::Discard
         | Route::Count => None,
     };
     figures.unwrap_or_default()
@@ -56,6 +57,7 @@ fn figures_32_bit(bill: &Bill) -> Vec<Derived> {
         | Route::Demand
         | Route::Restore
         | Route::Dirty
+        | Route::Discard
         | Route::Count => None,
     };
     figures.unwrap_or_default()

@@ -50,6 +50,8 @@ pub enum Preparation {
 pub enum Placed<'a> {
     /// Private anonymous pages of 4 KiB.
     Anonymous,
+    /// Private anonymous memory that asks for transparent huge pages.
+    Thp,
     /// A private mapping of a file from its start: what is written is copied.
     PrivateFile(&'a File),
     /// A shared mapping of a file from its start, such as a memfd.
@@ -97,7 +99,6 @@ pub struct Backing {
     pub memory: GuestMemoryMmap,
     /// Its parts.
     pub layout: Layout,
-    kind: MemoryKind,
     /// The memfd of shared memory.
     file: Option<File>,
 }
@@ -143,10 +144,9 @@ impl Backing {
         let backing = Self {
             memory,
             layout,
-            kind,
             file,
         };
-        backing.advise()?;
+        backing.advise(kind)?;
         layout.write(&backing.memory)?;
         Ok(backing)
     }
@@ -182,14 +182,18 @@ impl Backing {
         let length = usize::try_from(bytes).map_err(|error| Error::Memory(error.to_string()))?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = match memory {
-            Placed::Anonymous | Placed::PrivateFile(_) => MapFlags::PRIVATE | MapFlags::NORESERVE,
+            Placed::Anonymous | Placed::Thp | Placed::PrivateFile(_) => {
+                MapFlags::PRIVATE | MapFlags::NORESERVE
+            }
             Placed::Shared(_) => MapFlags::SHARED,
         } | MapFlags::FIXED;
         // SAFETY: the addresses are of the region that `memory` keeps, into which there are no references; what was there
         // could not be accessed, or is replaced as the caller asks.
         let placed = unsafe {
             match memory {
-                Placed::Anonymous => rustix::mm::mmap_anonymous(start, length, access, flags),
+                Placed::Anonymous | Placed::Thp => {
+                    rustix::mm::mmap_anonymous(start, length, access, flags)
+                }
                 Placed::PrivateFile(file) | Placed::Shared(file) => {
                     mmap(start, length, access, flags, file, 0)
                 }
@@ -197,7 +201,8 @@ impl Backing {
         };
         placed.map_err(Error::system("mmap of guest memory"))?;
         match memory {
-            Placed::Anonymous => self.advise(),
+            Placed::Anonymous => self.advise(MemoryKind::Anonymous),
+            Placed::Thp => self.advise(MemoryKind::Thp),
             Placed::PrivateFile(_) | Placed::Shared(_) => Ok(()),
         }
     }
@@ -262,8 +267,8 @@ impl Backing {
         Ok(host?.addr() as u64)
     }
 
-    fn advise(&self) -> Result<(), Error> {
-        let advice = match self.kind {
+    fn advise(&self, kind: MemoryKind) -> Result<(), Error> {
+        let advice = match kind {
             MemoryKind::Thp => Advice::LinuxHugepage,
             MemoryKind::Anonymous => Advice::LinuxNoHugepage,
             MemoryKind::Shmem | MemoryKind::Hugetlb2m | MemoryKind::Hugetlb1g => return Ok(()),
@@ -275,7 +280,7 @@ impl Backing {
         // SAFETY: the range is within the region that `memory` keeps, and the advice changes no content.
         match unsafe { rustix::mm::madvise(start.cast(), length, advice) } {
             // A kernel without transparent huge pages has none to avoid.
-            Err(rustix::io::Errno::INVAL) if self.kind == MemoryKind::Anonymous => Ok(()),
+            Err(rustix::io::Errno::INVAL) if kind == MemoryKind::Anonymous => Ok(()),
             other => other.map_err(Error::system("madvise(MADV_HUGEPAGE)")),
         }
     }

@@ -12,6 +12,7 @@
 pub mod arch;
 mod backing;
 mod dirty_log;
+mod discard;
 mod error;
 mod exit;
 pub mod guest;
@@ -19,12 +20,15 @@ mod kick;
 mod kvm;
 mod machine;
 mod pre_fault;
+mod statistics;
 
 pub use backing::{Backing, MemoryKind, Placed, Preparation, reserve};
 pub use dirty_log::{DirtyLog, DirtyRing, Extensions, Logging, is_ring_full};
+pub use discard::Discard;
 pub use error::Error;
 pub use exit::ExitReason;
 pub use kick::{Enlistment, Kicker};
 pub use kvm::{DEVICE, Vm, open_kvm};
 pub use machine::{Machine, Slots};
 pub use pre_fault::{PRE_FAULT, pre_fault};
+pub use statistics::Statistics;

@@ -3,8 +3,11 @@
 #![allow(unsafe_code, reason = "memory of this process becomes a guest's")]
 
 use std::io;
+use std::os::fd::AsRawFd;
 
-use kvm_bindings::kvm_userspace_memory_region;
+use kvm_bindings::{
+    KVM_MEM_GUEST_MEMFD, kvm_userspace_memory_region, kvm_userspace_memory_region2,
+};
 use kvm_ioctls::VcpuFd;
 
 use crate::Error;
@@ -87,13 +90,46 @@ impl Machine {
         bytes: u64,
         logging: Logging,
     ) -> Result<(), Error> {
+        self.set_region(slot, self.part(slot, guest, bytes)?, logging)
+    }
+
+    /// The part of the memory that a slot is to map.
+    fn part(&self, slot: u32, guest: u64, bytes: u64) -> Result<Region, Error> {
         let mut regions = self.backing.regions();
         let part = regions.find_map(|region| region.part(guest, bytes));
-        let part = part.ok_or_else(|| Error::System {
+        part.ok_or_else(|| Error::System {
             operation: format!("memslot {slot} of {bytes} B at {guest:#x}"),
             source: io::Error::other("outside the guest's memory"),
-        })?;
-        self.set_region(slot, part, logging)
+        })
+    }
+
+    /// Sets the memslot of a part of the guest's memory, whose pages KVM takes from the start of a guest_memfd that is mapped
+    /// there.
+    ///
+    /// # Errors
+    /// The part is not within one region of the memory, or KVM refuses the slot.
+    pub fn set_guest_memfd_slot(
+        &self,
+        slot: u32,
+        guest: u64,
+        bytes: u64,
+        file: &impl AsRawFd,
+    ) -> Result<(), Error> {
+        let part = self.part(slot, guest, bytes)?;
+        let region = kvm_userspace_memory_region2 {
+            slot,
+            flags: KVM_MEM_GUEST_MEMFD,
+            guest_phys_addr: part.guest,
+            memory_size: part.bytes,
+            userspace_addr: part.host,
+            guest_memfd: file.as_raw_fd().cast_unsigned(),
+            ..Default::default()
+        };
+        // SAFETY: the address is of `backing`, which outlives the VM; there are no references into guest memory.
+        let set = unsafe { self.vm.fd.set_user_memory_region2(region) };
+        set.map_err(Error::system(format!(
+            "KVM_SET_USER_MEMORY_REGION2 of slot {slot}"
+        )))
     }
 
     /// Deletes a memslot.

@@ -30,6 +30,7 @@ class RowKey(NamedTuple):
     ring: int | None
     cache: str | None = None
     clones: int | None = None
+    backing: str | None = None
 
     def __str__(self) -> str:
         """The axes that are set, as the program writes them: ``clear preserve-ad, batch 32, xen-pv-dom0``."""
@@ -42,6 +43,7 @@ class RowKey(NamedTuple):
             None if self.ring is None else f"ring {self.ring}",
             self.cache,
             None if self.clones is None else f"{self.clones} clones",
+            self.backing,
             self.system,
             self.kernel,
         ]
@@ -190,6 +192,28 @@ class Restored(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Discarded(Record):
+    """Memory that discards gave back, in bytes for each byte discarded, and what else they took from the guest."""
+
+    frees: str
+    """``all``, ``part``, ``later`` or ``nothing``."""
+    freed: float
+    freed_later: float
+    rss: float
+    page_cache: float | None = None
+    taken_per_call: float | None = None
+    """Pages of KVM's stage-2 tables."""
+    beside_per_call: float | None = None
+    faults_beside_per_call: float | None = None
+    found: str
+    """``zeroes``, ``old``, ``file`` or ``mixed``."""
+    cleared: str
+    """``call``, ``touch`` or ``never``."""
+    clearing: float
+    """Nanoseconds for a page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Moment(Record):
     """A moment of a restore: time since the order, and pages of 4 KiB that are in memory."""
 
@@ -234,6 +258,7 @@ class Row(Keyed, Record):
     ring: int | None = None
     cache: str | None = None
     clones: int | None = None
+    backing: str | None = None
     pages_per_second: float | None = None
     pages_per_second_stddev: float | None = None
     published: PublishedRate | None = None
@@ -252,6 +277,7 @@ class Row(Keyed, Record):
     smp_safe: bool | None = field(default=None, metadata=ALWAYS)
     tolls: tuple[Toll, ...]
     restored: Restored | None = None
+    discarded: Discarded | None = None
     profile: Profile | None = None
     checks: tuple[Check, ...]
     unavailable: str | None = None

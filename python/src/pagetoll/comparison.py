@@ -39,6 +39,7 @@ class OfRow(Keyed, Record):
     ring: int | None = None
     cache: str | None = None
     clones: int | None = None
+    backing: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ use crate::names::names;
 use crate::order::options::options;
 use crate::order::{Limits, Opt, Order, OrderError};
 use crate::route::Route;
-use crate::route::Route::{Count, Demand, Dirty, Flush, Pin, Restore, Unmap};
-use crate::row::{Folio, PageCache};
+use crate::route::Route::{Count, Demand, Dirty, Discard, Flush, Pin, Restore, Unmap};
+use crate::row::{Backing, Folio, PageCache};
 
 names! {
     /// System call by which readers of a userfaultfd wait for faults.
@@ -287,7 +287,7 @@ options! {
         pub image: Option<PathBuf> = "image" on (Live, Restore),
         /// Make the image in this folder [default: /var/tmp]
         #[arg(value_name = "DIR")]
-        pub image_folder: Option<PathBuf> = "image-folder" on (Live, Restore),
+        pub image_folder: Option<PathBuf> = "image-folder" on (Live, Restore | Discard),
         /// Touch pages in this order: sequential, random, zipf, or a FILE that lists them [default: random]
         #[arg(value_name = "ORDER")]
         pub touch: Option<String> = "touch" on (Live, Restore),
@@ -306,6 +306,17 @@ options! {
         /// Write the pages that a run touched to FILE, as --touch reads them
         #[arg(value_name = "FILE")]
         pub record: Option<PathBuf> = "record" on (Live, Restore),
+    }
+}
+
+options! {
+    /// Options of the route `discard`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    #[cfg_attr(feature = "clap", command(next_help_heading = "Discarding"))]
+    pub struct DiscardSpec {
+        /// Back the guest with memory of these kinds [default: all]
+        #[arg(value_name = "KIND,..", value_delimiter = ',')]
+        pub backings: Vec<Backing> = "backing" on (Live, Discard),
     }
 }
 
@@ -474,7 +485,7 @@ options! {
         /// Bill only rows with these words in their names, as 'munmap-zero, native'; repeatable
         #[arg(value_name = "ROW")]
         pub rows: Vec<String> = "row" on (Lab, route) if route.is_xen_pv(),
-        /// Bill N pages or operations per row (demand: N per vCPU; restore: N of the image)
+        /// Bill N pages or operations per row (demand: N per vCPU; restore: N of the image; discard: N of the guest)
         #[arg(value_name = "N", allow_negative_numbers = true, value_parser = |text: &str| number(text).map(Pages))]
         pub pages: Option<Pages> = "pages" on (_, route) if route != Count,
         /// Hand over B pages at once, by mechanisms that take several
@@ -499,6 +510,9 @@ options! {
         /// Options of the route `restore`.
         #[cfg_attr(feature = "clap", command(flatten))]
         pub restore: RestoreSpec,
+        /// Options of the route `discard`.
+        #[cfg_attr(feature = "clap", command(flatten))]
+        pub discard: DiscardSpec,
         /// Options of the simulator.
         #[cfg_attr(feature = "clap", command(flatten))]
         pub sim: SimSpec,
@@ -515,10 +529,11 @@ options! {
 }
 
 /// Options of all parts of a [`Spec`].
-pub(super) const PARTS: [&[Opt]; 7] = [
+pub(super) const PARTS: [&[Opt]; 8] = [
     Spec::OPTIONS,
     DemandSpec::OPTIONS,
     RestoreSpec::OPTIONS,
+    DiscardSpec::OPTIONS,
     SimSpec::OPTIONS,
     CountSpec::OPTIONS,
     LabSpec::OPTIONS,
@@ -540,6 +555,7 @@ impl Spec {
             folios: Vec::new(),
             demand: DemandSpec::default(),
             restore: RestoreSpec::default(),
+            discard: DiscardSpec::default(),
             sim: SimSpec::default(),
             count: CountSpec::default(),
             lab: LabSpec::default(),

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use super::{Count, Demand, Dirty, Fault, Flush, Irq, Pin, Restore, Route, Switch, Unmap};
+use super::{Count, Demand, Dirty, Discard, Fault, Flush, Irq, Pin, Restore, Route, Switch, Unmap};
 use crate::kinds::{Backend, Role, System};
 use crate::names::closest;
 
@@ -157,6 +157,8 @@ pub enum Mechanism {
     Restore(Restore),
     /// A mechanism of route `dirty`.
     Dirty(Dirty),
+    /// A mechanism of route `discard`.
+    Discard(Discard),
     /// A mechanism of route `count`.
     Count(Count),
 }
@@ -179,6 +181,7 @@ impl Mechanism {
             Self::Demand(mechanism) => mechanism.line(),
             Self::Restore(mechanism) => mechanism.line(),
             Self::Dirty(mechanism) => mechanism.line(),
+            Self::Discard(mechanism) => mechanism.line(),
             Self::Count(mechanism) => mechanism.line(),
         }
     }
@@ -196,6 +199,7 @@ impl Mechanism {
             Self::Demand(_) => Route::Demand,
             Self::Restore(_) => Route::Restore,
             Self::Dirty(_) => Route::Dirty,
+            Self::Discard(_) => Route::Discard,
             Self::Count(_) => Route::Count,
         }
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Unavailable;
 use super::crossing;
+use super::discarded::Discarded;
 use super::restored::Restored;
 use super::spread::Spread;
 
@@ -145,6 +146,8 @@ pub struct Figures {
     pub tolls: Vec<Toll>,
     /// Times of single guests and their memory, where guests were restored.
     pub restored: Option<Restored>,
+    /// Memory that was given back, where memory was discarded.
+    pub discarded: Option<Discarded>,
 }
 
 impl Figures {
@@ -210,6 +213,7 @@ impl Figures {
             crossings: None,
             tolls: Vec::new(),
             restored: None,
+            discarded: None,
         }
     }
 }

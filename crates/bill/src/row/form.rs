@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use super::check::{Check, Verdict};
 use super::{
-    Crossings, Figures, Folio, Interval, Layout, Method, Moment, Operation, PageCache, Profile,
-    PublishedRate, Rate, Restored, Row, RowKey, Toll, Tracked, Unavailable,
+    Backing, Crossings, Discarded, Figures, Folio, Interval, Layout, Method, Moment, Operation,
+    PageCache, Profile, PublishedRate, Rate, Restored, Row, RowKey, Toll, Tracked, Unavailable,
 };
 use crate::kinds::{Role, System};
 use crate::names::UnknownName;
@@ -54,6 +54,9 @@ pub(crate) struct RowForm {
     /// Guests that were restored from the image at once; absent on routes without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     clones: Option<u32>,
+    /// Backing of the guest's memory; absent on routes of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    backing: Option<Backing>,
     /// Pages of all vCPUs together in a second, the mean over the runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pages_per_second: Option<f64>,
@@ -105,6 +108,9 @@ pub(crate) struct RowForm {
     /// Times of single guests and their memory, where guests were restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     restored: Option<Restored>,
+    /// Memory that was given back, where memory was discarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    discarded: Option<Discarded>,
     /// Functions and events that it executed; absent without `--profile`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     profile: Option<Profile>,
@@ -159,7 +165,7 @@ pub enum RowError {
     },
     /// Two rows of a bill are the same line.
     #[error(
-        "duplicate row {0}: operation, mechanism, batch, system, kernel, folio, vcpus, readers, ring, cache and clones must differ between rows"
+        "duplicate row {0}: operation, mechanism, batch, system, kernel, folio, vcpus, readers, ring, cache, clones and backing must differ between rows"
     )]
     Twice(String),
 }
@@ -179,6 +185,7 @@ impl RowForm {
             ring: self.ring,
             cache: self.cache,
             clones: self.clones,
+            backing: self.backing,
         };
         let figures = |cost_per_page| Figures {
             cost_per_page,
@@ -196,6 +203,7 @@ impl RowForm {
             }),
             tolls: self.tolls,
             restored: self.restored,
+            discarded: self.discarded,
         };
         let problem = match (self.cost_per_page, self.unavailable) {
             (Some(cost), None) => Ok(Ok(figures(cost))),
@@ -289,6 +297,7 @@ impl From<&Row> for RowForm {
             ring: key.ring,
             cache: key.cache,
             clones: key.clones,
+            backing: key.backing,
             pages_per_second: figures.rate.map(|rate| rate.pages_per_second),
             pages_per_second_stddev: figures.rate.and_then(|rate| rate.stddev),
             published: row.published,
@@ -307,6 +316,7 @@ impl From<&Row> for RowForm {
             smp_safe: row.smp_safe(),
             tolls: figures.tolls,
             restored: figures.restored,
+            discarded: figures.discarded,
             profile: row.profile.clone(),
             checks: row.checks.clone(),
             unavailable: row.why_unavailable().map(str::to_owned),

@@ -69,6 +69,12 @@ names! {
         RewriteUntracked,
         /// A guest rewrites pages, round after round, while they are reported and tracked again.
         RewriteTracked,
+        /// Memory of a guest is discarded.
+        Discard,
+        /// The guest touches what was not discarded.
+        TouchBeside,
+        /// The guest writes to what was discarded.
+        TouchAgain,
         /// The kernel's own selftest, run beside.
         DemandPagingTest = "demand_paging_test",
         /// User space writes to new anonymous memory.
@@ -161,6 +167,24 @@ names! {
         Warm,
         /// None of it is in the page cache
         Cold,
+    }
+}
+
+names! {
+    /// Backing of a guest's memory.
+    pub enum Backing as "--backing" {
+        /// Private anonymous pages of 4 KiB
+        Anonymous,
+        /// Private anonymous memory that asks for transparent huge pages
+        Thp,
+        /// A private mapping of a file, which the guest has written over
+        PrivateFile,
+        /// Shared memory, a memfd
+        Memfd,
+        /// Shared hugetlb pages of 2 MiB, of those that are free
+        Hugetlb2m = "hugetlb-2m",
+        /// A guest_memfd that the VMM maps, too
+        GuestMemfd,
     }
 }
 
@@ -298,6 +322,9 @@ pub struct RowKey {
     /// Guests that were restored from the image at once; absent on routes without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clones: Option<u32>,
+    /// Backing of the guest's memory; absent on routes of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backing: Option<Backing>,
 }
 
 impl RowKey {
@@ -316,6 +343,7 @@ impl RowKey {
             ring: None,
             cache: None,
             clones: None,
+            backing: None,
         }
     }
 
@@ -362,6 +390,7 @@ impl fmt::Display for RowKey {
             ring,
             cache,
             clones,
+            backing,
         } = self;
         write!(f, "{operation} {method}")?;
         if let Some(folio) = folio {
@@ -384,6 +413,9 @@ impl fmt::Display for RowKey {
         }
         if let Some(clones) = clones {
             write!(f, ", {clones} clones")?;
+        }
+        if let Some(backing) = backing {
+            write!(f, ", {backing}")?;
         }
         write!(f, ", {system}")?;
         match kernel {
@@ -414,14 +446,15 @@ mod tests {
         let place = (select(System::ALL), prop::option::of(select(kernels)));
         let shape = prop::option::of(select(Folio::ALL));
         let setting = (number(), number(), prop::option::of(select(vec![0, 3])));
-        let image = (prop::option::of(select(PageCache::ALL)), number());
+        let backing = prop::option::of(select(Backing::ALL));
+        let image = (prop::option::of(select(PageCache::ALL)), number(), backing);
         (what, place, shape, setting, image).prop_map(
             |(
                 (operation, method, batch),
                 (system, kernel),
                 folio,
                 (vcpus, readers, ring),
-                (cache, clones),
+                (cache, clones, backing),
             )| {
                 RowKey {
                     operation,
@@ -435,6 +468,7 @@ mod tests {
                     ring,
                     cache,
                     clones,
+                    backing,
                 }
             },
         )
@@ -444,7 +478,7 @@ mod tests {
     fn two_keys() -> impl Strategy<Value = (RowKey, RowKey)> {
         let of_route = |route| (any_key(route), any_key(route));
         let keys = select(Route::ALL).prop_flat_map(of_route);
-        let axes = subsequence((0..11).collect::<Vec<_>>(), 1..=2);
+        let axes = subsequence((0..12).collect::<Vec<_>>(), 1..=2);
         (keys, axes).prop_map(|((one, other), axes)| {
             let mut mixed = one.clone();
             for axis in axes {
@@ -459,7 +493,8 @@ mod tests {
                     7 => mixed.readers = other.readers,
                     8 => mixed.ring = other.ring,
                     9 => mixed.cache = other.cache,
-                    _ => mixed.clones = other.clones,
+                    10 => mixed.clones = other.clones,
+                    _ => mixed.backing = other.backing,
                 }
             }
             (one, mixed)

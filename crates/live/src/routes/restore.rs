@@ -11,10 +11,9 @@
 mod clone;
 mod clones;
 mod conversation;
-mod image;
+pub(super) mod image;
 mod line;
 mod memory;
-mod page_cache;
 mod prediction;
 mod request;
 mod resident;

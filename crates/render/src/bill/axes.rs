@@ -56,6 +56,9 @@ fn add_others(table: &mut Table, rows: &[&Row]) {
     add_differing(table, rows, Column::right("clones"), |key| {
         optional(key.clones)
     });
+    add_differing(table, rows, Column::left("backing"), |key| {
+        optional(key.backing)
+    });
 }
 
 fn add(table: &mut Table, rows: &[&Row], column: Column, value: fn(&RowKey) -> String) {

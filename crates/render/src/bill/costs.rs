@@ -1,7 +1,7 @@
 //! Costs of mechanisms, compared with the one that the fix replaces.
 
 use pagetoll_bill::row::RowKey;
-use pagetoll_bill::{Bill, Check, Operation, Route, Row, System};
+use pagetoll_bill::{Bill, Check, Operation, Row, System};
 
 use super::gain::{self, Gains};
 use super::{axes, rows, safety};
@@ -12,7 +12,7 @@ use crate::unique::unique;
 
 /// One table for each operation that mechanisms do, and one more for what a 32-bit guest does of it.
 pub(super) fn sections(bill: &Bill) -> Vec<Section> {
-    if rows::has_rates(bill) || matches!(bill.route, Route::Restore | Route::Dirty) {
+    if rows::has_rates(bill) || rows::has_own_tables(bill) {
         return Vec::new();
     }
     let rows = rows::mechanisms(bill);

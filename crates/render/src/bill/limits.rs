@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pagetoll_bill::{Bill, Mechanism, Method, Role, Route, Row, Toll};
+use pagetoll_bill::{Bill, Mechanism, Method, Role, Row, Toll};
 
 use super::gain::Gains;
 use super::rows;
@@ -13,8 +13,7 @@ use crate::unique::unique;
 /// One sentence for each number of vCPUs.
 pub(super) fn section(bill: &Bill) -> Section {
     let title = "What limits, and what the fix gives";
-    // Its boundaries have a section of their own.
-    if bill.route == Route::Restore {
+    if rows::has_own_tables(bill) {
         return Section::list(title, Vec::new());
     }
     let rows: Vec<&Row> = bill.rows.iter().filter(|row| rows::is_own(row)).collect();

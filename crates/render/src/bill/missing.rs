@@ -1,7 +1,7 @@
 //! Rows without figures, and why.
 
-use pagetoll_bill::Bill;
 use pagetoll_bill::row::RowKey;
+use pagetoll_bill::{Bill, Route};
 
 use crate::document::Section;
 use crate::subset;
@@ -9,7 +9,9 @@ use crate::unique::unique;
 
 /// One line for each reason.
 pub(super) fn section(bill: &Bill) -> Section {
-    let missing = bill.rows.iter();
+    // Its calls are listed by backing.
+    let is_elsewhere = bill.route == Route::Discard;
+    let missing = bill.rows.iter().filter(|_| !is_elsewhere);
     let missing: Vec<(&RowKey, &str)> = missing
         .filter_map(|row| Some((&row.key, row.why_unavailable()?)))
         .collect();

@@ -1,6 +1,6 @@
 //! Rows of a bill, by what they are.
 
-use pagetoll_bill::{Bill, Operation, Role, Row};
+use pagetoll_bill::{Bill, Operation, Role, Route, Row};
 
 use crate::figure;
 
@@ -8,6 +8,11 @@ use crate::figure;
 pub(super) fn has_rates(bill: &Bill) -> bool {
     let mut figures = bill.rows.iter().filter_map(Row::figures);
     figures.any(|figures| figures.rate.is_some())
+}
+
+/// True of a route whose rows have tables of their own, which compare more than costs.
+pub(super) const fn has_own_tables(bill: &Bill) -> bool {
+    matches!(bill.route, Route::Restore | Route::Dirty | Route::Discard)
 }
 
 /// True of pagetoll's own measurements; the other rows are those of the kernel's selftest.
@@ -37,7 +42,13 @@ pub(super) fn itemised(bill: &Bill) -> Vec<&Row> {
             Role::Baseline => has_rates(bill),
             Role::Observed => false,
         };
-        of_mechanism && row.key.folio.is_none() && is_own(row) && !row.tolls().is_empty()
+        // Touches beside are in the table of discards.
+        let is_elsewhere = row.key.operation == Operation::TouchBeside;
+        of_mechanism
+            && row.key.folio.is_none()
+            && is_own(row)
+            && !is_elsewhere
+            && !row.tolls().is_empty()
     });
     rows.collect()
 }

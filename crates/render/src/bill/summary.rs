@@ -1,7 +1,7 @@
 //! Answers to a reader's first questions: whether all is well, what is gained, what costs most, what is safe and by which
 //! control that is known, and how to repeat it. Says no more than the rows do.
 
-use pagetoll_bill::{Bill, Check, Role, Route, Row, Verdict};
+use pagetoll_bill::{Bill, Check, Role, Row, Verdict};
 
 use super::gain::{self, Gains};
 use super::{dirty, kernels, limits, rows, safety};
@@ -13,7 +13,7 @@ pub(super) fn section(bill: &Bill, verdict: String) -> Section {
     let gains = Gains::new(bill, rows::mechanisms(bill));
     let mut facts: Vec<Fact> = dirty::loss(bill).into_iter().collect();
     facts.push(Fact::new("verdict", verdict));
-    if !matches!(bill.route, Route::Restore | Route::Dirty) {
+    if !rows::has_own_tables(bill) {
         facts.extend(gains_of_settings(bill, &gains));
     }
     let answers = [

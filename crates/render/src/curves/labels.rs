@@ -59,6 +59,7 @@ pub(super) fn traits(curve: &Curve) -> Vec<Trait> {
         ("readers", key.readers.map(|readers| readers.to_string())),
         ("ring", key.ring.map(|ring| ring.to_string())),
         ("cache", key.cache.map(|cache| cache.to_string())),
+        ("backing", key.backing.map(|backing| backing.to_string())),
         ("clones", key.clones.map(|clones| clones.to_string())),
         ("system", Some(key.system.to_string())),
         ("kernel", key.kernel.clone()),

@@ -14,6 +14,7 @@ pub(super) const fn examples(route: Route) -> &'static str {
         Route::Demand => DEMAND,
         Route::Restore => RESTORE,
         Route::Dirty => DIRTY,
+        Route::Discard => DISCARD,
         Route::Count => COUNT,
     }
 }
@@ -110,3 +111,12 @@ Examples:
       A memory file of your own, and the pages that its guest touches
   pagetoll bill restore --touch zipf --record pages.txt
       Write the pages that a run touched, to be touched again";
+
+const DISCARD: &str = "\
+Examples:
+  pagetoll bill discard
+      Each call on memory of each backing, 4 KiB, 64 KiB and 2 MiB at a time: what it frees, and what it takes beside
+  pagetoll bill discard --backing memfd --mechanism madv-dontneed,punch-hole
+      A balloon on shared memory
+  pagetoll bill discard --backing thp --batch 1,512
+      Single pages of huge ones, and whole ones";

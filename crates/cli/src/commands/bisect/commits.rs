@@ -81,6 +81,7 @@ const fn devices(route: Route) -> Devices {
         | Route::Demand
         | Route::Restore
         | Route::Dirty
+        | Route::Discard
         | Route::Count => Devices::Absent,
     }
 }

@@ -12,9 +12,9 @@ use pagetoll_bill::row::PageCache;
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, fsync, openat};
 use rustix::io::Errno;
 
-use super::page_cache;
 use super::request::ImageOrder;
 use crate::LiveError;
+use crate::page_cache;
 use crate::vcpus::content::Content;
 
 /// Bytes that are written or read at once.
@@ -24,7 +24,7 @@ const MOST_LEFT: u64 = 1000;
 
 /// A memory image.
 #[derive(Debug)]
-pub(super) struct Image {
+pub(in crate::routes) struct Image {
     file: File,
     /// Its name in messages.
     name: String,
@@ -72,7 +72,7 @@ impl Image {
     }
 
     /// An image of these words in a folder, without a name there.
-    pub(super) fn made(
+    pub(in crate::routes) fn made(
         folder: &Path,
         content: Content,
         pages: u64,
@@ -111,13 +111,13 @@ impl Image {
     }
 
     /// The path by which other processes of this user open the same file.
-    pub(super) fn path(&self) -> PathBuf {
+    pub(in crate::routes) fn path(&self) -> PathBuf {
         let (process, descriptor) = (std::process::id(), self.file.as_raw_fd());
         format!("/proc/{process}/fd/{descriptor}").into()
     }
 
     /// The words of an image that was made.
-    pub(super) const fn content(&self) -> Option<Content> {
+    pub(in crate::routes) const fn content(&self) -> Option<Content> {
         self.content
     }
 
@@ -136,7 +136,7 @@ impl Image {
     ///
     /// # Errors
     /// mincore(2) fails.
-    pub(super) fn cached_pages(&self) -> Result<u64, LiveError> {
+    pub(in crate::routes) fn cached_pages(&self) -> Result<u64, LiveError> {
         page_cache::cached_pages(&self.file, self.pages)
     }
 
@@ -197,7 +197,7 @@ impl Identity {
 }
 
 /// A number that no other run has.
-fn nonce() -> u64 {
+pub(in crate::routes) fn nonce() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

@@ -5,14 +5,12 @@ use std::ops::Range;
 
 use kvm_ioctls::VcpuFd;
 use pagetoll_bill::route::Restore;
-use pagetoll_vmm::arch::{self, Privilege};
-use pagetoll_vmm::guest::{self, Parameters, Program};
-use pagetoll_vmm::{Backing, ExitReason, Machine, PRE_FAULT, Slots, open_kvm};
+use pagetoll_vmm::{Backing, Machine, PRE_FAULT, Slots, guest, open_kvm};
 
 use super::super::conversation::CloneOrder;
 use super::super::visit::{self, Share};
 use crate::vcpus::content::Content;
-use crate::vcpus::entry::Entry;
+use crate::vcpus::warm::warmed;
 use crate::{LiveError, host};
 
 /// A VM whose vCPUs have run; only the memory of the image is missing.
@@ -40,7 +38,10 @@ impl Booted {
         }
         let machine = Machine::new(backing, Slots::Boot)?;
         let vcpus: Result<Vec<_>, LiveError> = (0..order.vcpus)
-            .map(|number| warmed(&machine, number, shares[number].entries.len() as u64))
+            .map(|number| {
+                let entries = shares[number].entries.len() as u64;
+                warmed(&machine, number, entries, "restore")
+            })
             .collect();
         Ok(Self {
             vcpus: vcpus?,
@@ -95,38 +96,4 @@ fn require(mechanism: Restore) -> Result<(), LiveError> {
         | Restore::MapPopulate
         | Restore::KvmPreFault => Ok(()),
     }
-}
-
-/// A vCPU that has read its order, so that the guest's own memory is mapped.
-fn warmed(machine: &Machine, number: usize, entries: u64) -> Result<VcpuFd, LiveError> {
-    let mut vcpu = machine.vcpu(number)?;
-    arch::set_privilege(&vcpu, Privilege::User)?;
-    let parameters = Parameters {
-        data: 0,
-        order: machine.backing().layout.order_of(number),
-        pages: entries.max(1),
-        step: 0,
-        first: 0,
-    };
-    guest::start(&vcpu, Program::Warm, parameters)?;
-    let mut entry = Entry::Plain;
-    loop {
-        match entry.enter(&mut vcpu)? {
-            ExitReason::Done => break,
-            ExitReason::Interrupted => {}
-            ExitReason::Failed(how) => {
-                return Err(LiveError::Guest {
-                    mechanism: "restore".into(),
-                    vcpu: number,
-                    how: format!("{how} at {}", arch::place(&vcpu)),
-                });
-            }
-        }
-    }
-    // Completes the exit that ended it.
-    vcpu.set_kvm_immediate_exit(1);
-    let completed = entry.enter(&mut vcpu);
-    vcpu.set_kvm_immediate_exit(0);
-    completed?;
-    Ok(vcpu)
 }

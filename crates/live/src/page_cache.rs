@@ -15,7 +15,7 @@ const WINDOW: u64 = 1 << 30;
 
 /// Pages of the first `pages` that are in the page cache. Of a file that this user neither owns nor may write, the kernel
 /// says that all are.
-pub(super) fn cached_pages(file: &File, pages: u64) -> Result<u64, LiveError> {
+pub(crate) fn cached_pages(file: &File, pages: u64) -> Result<u64, LiveError> {
     let bytes = pages * 4096;
     let mut cached = 0;
     for offset in (0..bytes).step_by(1 << 30) {

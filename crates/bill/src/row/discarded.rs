@@ -1,0 +1,114 @@
+//! Figures of discarded memory beside the cost of a page.
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::names;
+
+names! {
+    /// Memory that the host has back once a discard has returned.
+    pub enum Frees as "frees" {
+        /// All that was discarded.
+        All,
+        /// A part of it.
+        Part,
+        /// None of it yet: once memory is short.
+        Later,
+        /// None of it.
+        Nothing,
+    }
+}
+
+names! {
+    /// Content of discarded memory when the guest uses it again.
+    pub enum Found as "found" {
+        /// Zeroes.
+        Zeroes,
+        /// The words of before the discard.
+        Old,
+        /// The words of the file that is mapped privately, which the guest had written over.
+        File,
+        /// Not the same in all pages.
+        Mixed,
+    }
+}
+
+names! {
+    /// Moment at which the host clears discarded memory.
+    pub enum Cleared as "cleared" {
+        /// In the call.
+        Call,
+        /// At the next touch, for the page that takes its place.
+        Touch,
+        /// Never.
+        Never,
+    }
+}
+
+/// Memory that discards gave back, and what else they took from the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Discarded {
+    /// Verdict of `freed` and `freed_later`.
+    pub frees: Frees,
+    /// Bytes that the host holds no longer for the guest once the calls have returned, for each byte discarded.
+    pub freed: f64,
+    /// Bytes that it still holds and takes back once memory is short, for each byte discarded.
+    pub freed_later: f64,
+    /// Bytes by which the resident set size (RSS) of the guest's memory fell, for each byte discarded.
+    pub rss: f64,
+    /// Bytes of page cache that stay behind a private mapping of a file, for each byte discarded; absent for other memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_cache: Option<f64>,
+    /// Pages of 4 KiB that a single call took from KVM's stage-2 tables; absent where KVM does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_per_call: Option<f64>,
+    /// Pages of those that lie outside the range of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside_per_call: Option<f64>,
+    /// Faults that a running guest took on pages outside the range of a single call; absent where KVM does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults_beside_per_call: Option<f64>,
+    /// Content of the memory when the guest uses it again.
+    pub found: Found,
+    /// Moment at which the host clears it.
+    pub cleared: Cleared,
+    /// Nanoseconds in which this host clears a page of 4 KiB: what a guest pays once more that clears it, too.
+    pub clearing: f64,
+}
+
+impl Discarded {
+    /// Share from which on all is given back: pages wait in batches of each CPU's LRU lists.
+    const ALL: f64 = 0.95;
+    /// Share below which nothing is.
+    const NOTHING: f64 = 0.05;
+
+    /// The verdict of these shares.
+    #[must_use]
+    pub fn verdict(freed: f64, freed_later: f64) -> Frees {
+        match (freed, freed + freed_later) {
+            (freed, _) if freed >= Self::ALL => Frees::All,
+            (_, both) if both >= Self::ALL => Frees::Later,
+            (freed, _) if freed <= Self::NOTHING => Frees::Nothing,
+            _ => Frees::Part,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_follows_from_both_shares() {
+        let verdicts = [(1.0, 0.0), (0.99, 0.0), (0.0, 0.99), (0.5, 0.0), (0.0, 0.0)];
+        let verdicts = verdicts.map(|(freed, later)| Discarded::verdict(freed, later));
+        let expected = [
+            Frees::All,
+            Frees::All,
+            Frees::Later,
+            Frees::Part,
+            Frees::Nothing,
+        ];
+        assert_eq!(verdicts, expected);
+    }
+}
