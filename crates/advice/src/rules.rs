@@ -32,6 +32,8 @@ const TEXTS: &[(&str, &str)] = texts![
     "uffd-prefault",
     "thp",
     "discard-blocks",
+    "discard-map-fixed",
+    "discard-shared",
     "replay-first-touches",
     "iommu-folios",
     "iommu-small-pages",

@@ -81,3 +81,61 @@ impl Backing {
         done.map_err(Error::system(how.name()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use vm_memory::Bytes;
+
+    use super::*;
+    use crate::Placed;
+
+    /// Pages that are zero after a discard of the second of four, or the errno.
+    fn zero_after(placed: Placed<'_>, how: Discard<'_>) -> Result<Vec<usize>, i32> {
+        let backing = Backing::reserved(1, 4).unwrap();
+        backing.place(4 * 4096, placed).unwrap();
+        backing.populate(&[1; 4 * 4096]).unwrap();
+        match backing.discard(4096, 4096, how) {
+            Ok(()) => {}
+            Err(Error::System { source, .. }) => return Err(source.raw_os_error().unwrap()),
+            Err(other) => panic!("{other}"),
+        }
+        let is_zero = |page: &usize| {
+            let address = GuestAddress(backing.layout.data + 4096 * *page as u64);
+            let mut bytes = [0; 4096];
+            backing.memory.read_slice(&mut bytes, address).unwrap();
+            bytes == [0; 4096]
+        };
+        Ok((0..4).filter(is_zero).collect())
+    }
+
+    #[test]
+    fn a_call_takes_the_pages_that_it_is_of_and_no_other() {
+        let file: OwnedFd = memfd_create("pagetoll-test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&file, 4 * 4096).unwrap();
+        let file = File::from(file);
+        let anonymous = |how| zero_after(Placed::Anonymous, how);
+        let shared = |how| zero_after(Placed::Shared(&file), how);
+        for how in [Discard::DontNeed, Discard::MapFixed] {
+            assert_eq!(anonymous(how), Ok(vec![1]), "{how:?}");
+        }
+        assert_eq!(anonymous(Discard::Normal), Ok(vec![]));
+        assert_eq!(anonymous(Discard::Remove), Err(Errno::INVAL.raw_os_error()));
+        assert_eq!(shared(Discard::DontNeed), Ok(vec![]), "the file keeps them");
+        assert_eq!(shared(Discard::Free), Err(Errno::INVAL.raw_os_error()));
+        for how in [Discard::Remove, Discard::PunchHole(&file)] {
+            assert_eq!(shared(how), Ok(vec![1]), "{how:?}");
+        }
+    }
+
+    #[test]
+    fn memory_beyond_the_guests_is_refused() {
+        let backing = Backing::reserved(1, 4).unwrap();
+        for (offset, bytes) in [(3 * 4096, 8192), (u64::MAX, 4096)] {
+            let refused = backing.discard(offset, bytes, Discard::DontNeed);
+            assert!(refused.is_err(), "{bytes} B at {offset}");
+        }
+    }
+}

@@ -193,11 +193,11 @@ class Restored(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded(Record):
-    """Memory that discards gave back, in bytes for each byte discarded, and what else they took from the guest."""
+    """Memory that the host holds after discards, in bytes for each byte discarded, and what they took from the guest."""
 
     frees: str
     """``all``, ``part``, ``later`` or ``nothing``."""
-    freed: float
+    held: float
     freed_later: float
     rss: float
     page_cache: float | None = None

@@ -48,11 +48,11 @@ names! {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Discarded {
-    /// Verdict of `freed` and `freed_later`.
+    /// Verdict of `held` and `freed_later`.
     pub frees: Frees,
-    /// Bytes that the host holds no longer for the guest once the calls have returned, for each byte discarded.
-    pub freed: f64,
-    /// Bytes that it still holds and takes back once memory is short, for each byte discarded.
+    /// Bytes that the host still holds for the guest once the calls have returned, for each byte discarded.
+    pub held: f64,
+    /// Bytes of those that it takes back once memory is short, for each byte discarded.
     pub freed_later: f64,
     /// Bytes by which the resident set size (RSS) of the guest's memory fell, for each byte discarded.
     pub rss: f64,
@@ -77,19 +77,24 @@ pub struct Discarded {
 }
 
 impl Discarded {
-    /// Share from which on all is given back: pages wait in batches of each CPU's LRU lists.
-    const ALL: f64 = 0.95;
-    /// Share below which nothing is.
-    const NOTHING: f64 = 0.05;
+    /// Share that is all: some pages wait in batches for the LRU lists of each CPU (mm/swap.c).
+    const ALL: f64 = 0.9;
+    /// Share that is nothing.
+    const NOTHING: f64 = 0.1;
 
     /// The verdict of these shares.
     #[must_use]
-    pub fn verdict(freed: f64, freed_later: f64) -> Frees {
-        match (freed, freed + freed_later) {
-            (freed, _) if freed >= Self::ALL => Frees::All,
-            (_, both) if both >= Self::ALL => Frees::Later,
-            (freed, _) if freed <= Self::NOTHING => Frees::Nothing,
-            _ => Frees::Part,
+    pub fn verdict(held: f64, freed_later: f64) -> Frees {
+        let is_nothing = |share: f64| share <= Self::NOTHING;
+        let is_all = |share: f64| share >= Self::ALL;
+        if is_nothing(held) {
+            Frees::All
+        } else if is_all(held) && is_all(freed_later) {
+            Frees::Later
+        } else if is_all(held) && is_nothing(freed_later) {
+            Frees::Nothing
+        } else {
+            Frees::Part
         }
     }
 }
@@ -100,8 +105,8 @@ mod tests {
 
     #[test]
     fn the_verdict_follows_from_both_shares() {
-        let verdicts = [(1.0, 0.0), (0.99, 0.0), (0.0, 0.99), (0.5, 0.0), (0.0, 0.0)];
-        let verdicts = verdicts.map(|(freed, later)| Discarded::verdict(freed, later));
+        let verdicts = [(0.0, 0.0), (0.01, 0.0), (1.0, 0.99), (0.5, 0.5), (1.0, 0.0)];
+        let verdicts = verdicts.map(|(held, later)| Discarded::verdict(held, later));
         let expected = [
             Frees::All,
             Frees::All,

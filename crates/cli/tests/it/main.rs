@@ -10,6 +10,7 @@ mod conformance;
 mod demand;
 mod diff;
 mod dirty;
+mod discard;
 mod fix;
 mod options;
 mod pin_model;

@@ -8,11 +8,10 @@ use crate::figure;
 use crate::table::{Column, Table};
 use crate::unique::unique;
 
-const FOOTNOTE: &str = "Chunk: memory of one call. Freed: bytes that the host holds no longer once the call has returned; later: once \
-     memory is short; RSS: what the resident set size lost. Taken and beside: pages that KVM unmapped for a single call, all and \
-     those outside its range; faults beside: of a guest that runs meanwhile. Beside, present: touches of what was not \
-     discarded, after the calls and before them. Cleared: when the host clears the page; a guest that clears it, too, does so a \
-     second time.";
+const FOOTNOTE: &str = "Chunk: memory of one call. Held: by the host, once the calls have returned; later: of that, until memory is \
+     short; RSS: what the resident set size lost. Taken and beside: pages that KVM unmapped for a single call, all and those \
+     outside its range; faults beside: of a guest that runs meanwhile. Beside, present: touches of what was not discarded, after \
+     the calls and before them. Cleared: when the host clears the page; a guest that clears it, too, does so a second time.";
 
 /// Nothing of a bill of another route.
 pub(super) fn sections(bill: &Bill) -> Vec<Section> {
@@ -114,7 +113,7 @@ fn add_freed(table: &mut Table, discards: &[Discard<'_>]) {
         one.figures.frees.to_string()
     });
     let shares: [(&str, u8, fn(&Discarded) -> f64); 3] = [
-        ("freed", 6, |figures| figures.freed),
+        ("held", 6, |figures| figures.held),
         ("later", 2, |figures| figures.freed_later),
         ("RSS", 7, |figures| figures.rss),
     ];
@@ -152,7 +151,7 @@ fn found(found: Found) -> String {
     .to_owned()
 }
 
-/// A sentence for each verdict.
+/// A sentence for each verdict, and one on page cache.
 fn freed(discards: &[Discard<'_>]) -> Vec<String> {
     let verdicts = [
         (Frees::Nothing, "frees nothing"),
@@ -164,7 +163,11 @@ fn freed(discards: &[Discard<'_>]) -> Vec<String> {
         let listed = listed(discards, |one| one.figures.frees == verdict);
         listed.map(|listed| format!("{words}: {listed}"))
     };
-    verdicts.into_iter().filter_map(sentence).collect()
+    let stays = |one: &Discard<'_>| one.figures.page_cache.is_some_and(|share| share > 0.0);
+    let cache = listed(discards, stays);
+    let cache = cache.map(|listed| format!("page cache of the file stays: {listed}"));
+    let sentences = verdicts.into_iter().filter_map(sentence);
+    sentences.chain(cache).collect()
 }
 
 /// A sentence for each chunk with which more than it is taken.
@@ -179,9 +182,15 @@ fn beside(discards: &[Discard<'_>]) -> Vec<String> {
             one.calls.key.batch == batch && pages(one).map(pages_of_a_call) == Some(amount.clone())
         };
         let there: Vec<&Discard<'_>> = discards.iter().filter(|one| is_there(one)).collect();
-        let backings = by_backing(&there, |ones| calls(ones));
+        let calls = unique(there.iter().map(|one| one.call())).into_iter();
+        let calls = calls.map(|call| {
+            let backings = there.iter().filter(|one| one.call() == call);
+            let backings = backings.map(|one| figure::optional(one.backing()));
+            format!("{call} on {}", backings.collect::<Vec<_>>().join(", "))
+        });
+        let calls = calls.collect::<Vec<_>>().join("; ");
         let chunk = chunk(batch);
-        format!("a call of {chunk} takes {amount} pages of stage 2 beside: {backings}")
+        format!("a call of {chunk} takes {amount} pages of stage 2 beside: {calls}")
     };
     unique(amounts).into_iter().map(sentence).collect()
 }
@@ -204,10 +213,8 @@ fn not_cleared(discards: &[Discard<'_>]) -> Vec<String> {
 /// where not all are.
 fn listed(discards: &[Discard<'_>], is_wanted: impl Fn(&Discard<'_>) -> bool) -> Option<String> {
     let wanted: Vec<&Discard<'_>> = discards.iter().filter(|one| is_wanted(one)).collect();
-    let call = |ones: &[&&Discard<'_>], method: Method| {
-        let here = |one: &&Discard<'_>| {
-            one.call() == method && ones.iter().any(|other| other.backing() == one.backing())
-        };
+    let call = |backing, method| {
+        let here = |one: &&Discard<'_>| one.call() == method && one.backing() == backing;
         let chunks: Vec<String> = wanted
             .iter()
             .copied()
@@ -220,65 +227,60 @@ fn listed(discards: &[Discard<'_>], is_wanted: impl Fn(&Discard<'_>) -> bool) ->
             false => format!("{method} of {}", chunks.join(", ")),
         }
     };
-    let listed = by_backing(&wanted, |ones| {
-        let methods = unique(ones.iter().map(|one| one.call()));
+    let backings = unique(wanted.iter().map(|one| one.backing()));
+    let parts = backings.into_iter().map(|backing| {
+        let here = wanted.iter().filter(|one| one.backing() == backing);
+        let methods = unique(here.map(|one| one.call()));
         let calls: Vec<String> = methods
             .into_iter()
-            .map(|method| call(ones, method))
+            .map(|method| call(backing, method))
             .collect();
-        calls.join(", ")
+        format!("{} by {}", figure::optional(backing), calls.join(", "))
     });
-    (!wanted.is_empty()).then_some(listed)
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// `BACKING by ...`, for each backing.
-fn by_backing(discards: &[&Discard<'_>], words: impl Fn(&[&&Discard<'_>]) -> String) -> String {
-    let backings = unique(discards.iter().map(|one| one.backing()));
-    let parts = backings.into_iter().map(|backing| {
-        let here = discards.iter().filter(|one| one.backing() == backing);
-        let here: Vec<&&Discard<'_>> = here.collect();
-        format!("{} by {}", figure::optional(backing), words(&here))
-    });
-    parts.collect::<Vec<_>>().join("; ")
-}
-
-fn calls(discards: &[&&Discard<'_>]) -> String {
-    let calls = unique(discards.iter().map(|one| one.call().to_string()));
-    calls.join(", ")
-}
-
-/// A line for each reason and call: `madv-free on memfd, guest-memfd: ...`.
+/// A line for each reason: `madv-free on memfd, guest-memfd: ...`.
 fn without_figures(bill: &Bill) -> Vec<String> {
-    let rows = bill.rows.iter().filter_map(|row| {
-        let reason = row.why_unavailable()?;
-        (row.key.operation == Operation::Discard).then_some((row, reason))
-    });
-    let rows: Vec<(&Row, &str)> = rows.collect();
-    let line = |(method, reason): (Method, &str)| {
-        let here = |row: &Row| row.key.method == method && row.why_unavailable() == Some(reason);
-        let of_reason: Vec<&Row> = rows
+    let calls = bill
+        .rows
+        .iter()
+        .filter(|row| row.key.operation == Operation::Discard);
+    let calls: Vec<&Row> = calls.collect();
+    let reasons = unique(calls.iter().filter_map(|row| row.why_unavailable()));
+    let line = |reason: &str| {
+        let here = calls
             .iter()
-            .map(|(row, _)| *row)
-            .filter(|row| here(row))
-            .collect();
-        let backings = unique(of_reason.iter().map(|row| row.key.backing));
-        let named = backings.into_iter().map(|backing| {
-            let chunks = |row: &&Row| {
-                row.key.backing == backing
-                    && row.key.method == method
-                    && row.key.operation == Operation::Discard
-            };
-            let lacking = of_reason.iter().copied().filter(|row| chunks(row));
-            let lacking: Vec<String> = lacking.map(|row| chunk(row.key.batch)).collect();
-            let name = figure::optional(backing);
-            match lacking.len() == bill.rows.iter().filter(chunks).count() {
-                true => name,
-                false => format!("{name} of {}", lacking.join(", ")),
-            }
-        });
+            .copied()
+            .filter(|row| row.why_unavailable() == Some(reason));
+        let here: Vec<&Row> = here.collect();
+        let methods = unique(here.iter().map(|row| row.key.method.to_string()));
+        let named = unique(here.iter().map(|row| row.key.backing)).into_iter();
+        let named = named.map(|backing| backing_without(&calls, &here, backing));
         let named: Vec<String> = named.collect();
-        format!("{method} on {}: {reason}", named.join(", "))
+        format!("{} on {}: {reason}", methods.join(", "), named.join(", "))
     };
-    let reasons = unique(rows.iter().map(|(row, reason)| (row.key.method, *reason)));
     reasons.into_iter().map(line).collect()
+}
+
+/// `memfd`, or `hugetlb-2m of 4K, 64K` where other chunks have figures.
+fn backing_without(calls: &[&Row], lacking: &[&Row], backing: Option<Backing>) -> String {
+    let of_backing = |row: &&&Row| row.key.backing == backing;
+    let chunks = unique(lacking.iter().filter(of_backing).map(|row| row.key.batch));
+    let is_of_call = |row: &&&Row| {
+        lacking
+            .iter()
+            .any(|other| other.key.method == row.key.method)
+    };
+    let all = calls.iter().filter(of_backing).filter(is_of_call);
+    let all = unique(all.map(|row| row.key.batch));
+    let name = figure::optional(backing);
+    match chunks.len() == all.len() {
+        true => name,
+        false => {
+            let chunks: Vec<String> = chunks.into_iter().map(chunk).collect();
+            format!("{name} of {}", chunks.join(", "))
+        }
+    }
 }

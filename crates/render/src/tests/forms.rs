@@ -28,6 +28,7 @@ fn measured_modelled_and_shaped_rows_have_golden_texts() {
     let text = |bill| rendered(&bill, Format::Text);
     golden("demand-live.txt", &text(samples::demand_live()));
     golden("restore-live.txt", &text(samples::restore_live()));
+    golden("discard-live.txt", &text(samples::discard_live()));
     golden("demand-sim.txt", &text(samples::demand_sim()));
     golden("pin.txt", &text(samples::pin()));
 }
@@ -279,6 +280,21 @@ fn a_page_of_restores_draws_memory_over_time_for_each_setting() {
     }
     let plots = page.matches("ms since the order to restore: ").count();
     assert_eq!(plots, 1, "memory of clones is not drawn");
+}
+
+#[test]
+fn discards_say_what_is_free_and_what_goes_with_it() {
+    let text = rendered(&samples::discard_live(), Format::Text);
+    for sentence in [
+        "frees nothing: memfd by madv-dontneed\n",
+        "frees once memory is short: thp by madv-dontneed of 4K\n",
+        "a call of 4K takes 511 pages of stage 2 beside: madv-dontneed on thp",
+        "madv-dontneed, punch-hole on hugetlb-2m: ",
+        "punch-hole on thp: fallocate(FALLOC_FL_PUNCH_HOLE) takes a file",
+    ] {
+        assert!(text.contains(sentence), "no {sentence:?} in {text}");
+    }
+    assert!(!text.contains("Rows without figures"), "{text}");
 }
 
 #[test]

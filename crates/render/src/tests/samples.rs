@@ -19,6 +19,11 @@ pub(super) fn restore_live() -> Bill {
     serde_json::from_str(include_str!("../../tests/data/restore-live.json")).unwrap()
 }
 
+/// Memory discarded on a host.
+pub(super) fn discard_live() -> Bill {
+    serde_json::from_str(include_str!("../../tests/data/discard-live.json")).unwrap()
+}
+
 /// Modelled.
 pub(super) fn demand_sim() -> Bill {
     serde_json::from_str(include_str!("../../tests/data/demand-sim.json")).unwrap()
@@ -41,8 +46,7 @@ pub(super) fn all() -> Vec<Bill> {
         include_str!("../../tests/data/pin-sim.json"),
     ];
     let counted = counted.map(|json| serde_json::from_str(json).unwrap());
-    [sample(), demand_live(), restore_live(), demand_sim(), pin()]
-        .into_iter()
-        .chain(counted)
-        .collect()
+    let here = [demand_live(), restore_live(), discard_live()];
+    let others = [sample(), demand_sim(), pin()];
+    others.into_iter().chain(here).chain(counted).collect()
 }

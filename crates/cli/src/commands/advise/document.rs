@@ -105,14 +105,15 @@ fn section(advice: &Advice<'_>) -> Section {
     let Advice {
         rule, title, gain, ..
     } = advice;
+    // Of nothing that is left there is no ratio.
+    let ratio = gain.ratio();
+    let ratio = match ratio.is_finite() {
+        true => format!(" ({ratio:.2}x)"),
+        false => String::new(),
+    };
     let gain_in_words = format!(
-        "{:?} -> {:?} {} per {} ({:.2}x), {}",
-        gain.before.figure,
-        gain.after.figure,
-        gain.unit,
-        gain.each,
-        gain.ratio(),
-        gain.evidence
+        "{:?} -> {:?} {} per {}{ratio}, {}",
+        gain.before.figure, gain.after.figure, gain.unit, gain.each, gain.evidence
     );
     let mut facts = vec![Fact::new("of", advice.subject.to_string())];
     facts.extend(counted(&advice.found));

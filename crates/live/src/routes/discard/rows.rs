@@ -120,13 +120,14 @@ impl OrderedLine<'_> {
     fn discarded(&self, measured: &Measured) -> Discarded {
         let bytes = self.half().get() as f64 * 4096.0;
         let share = |of: &dyn Fn(&Run) -> f64| mean(measured.runs.iter().map(of)) / bytes;
-        let held =
+        let fall =
             |of: fn(&Held) -> u64| move |run: &Run| of(&run.before) as f64 - of(&run.after) as f64;
-        let rss = share(&held(|held| held.rss));
+        let rss = share(&fall(|held| held.rss));
         let later = share(&|run: &Run| self.later(run));
-        let gone = share(&held(|held| held.own));
+        let gone = share(&fall(|held| held.own));
         // What is left of huge pages is not mapped, and is held all the same.
-        let freed = gone - share(&|run: &Run| self.unsplit(run));
+        let held = 1.0 - gone + share(&|run: &Run| self.unsplit(run));
+        let held = held.max(0.0);
         let found = found(&measured.runs);
         let singles = &measured.singles;
         let per_call = |pages: Option<u64>, calls: u64| {
@@ -136,8 +137,8 @@ impl OrderedLine<'_> {
         };
         let taken = per_call(singles.taken, singles.calls);
         Discarded {
-            frees: Discarded::verdict(freed, later),
-            freed,
+            frees: Discarded::verdict(held, later),
+            held,
             freed_later: later,
             rss,
             page_cache: measured
@@ -268,3 +269,6 @@ pub(super) fn notes(request: &Request, lines: &[LineRuns]) -> Vec<String> {
     }
     notes
 }
+
+#[cfg(test)]
+mod tests;
