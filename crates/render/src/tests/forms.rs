@@ -121,7 +121,7 @@ fn every_line_of_the_csv_has_a_cell_for_each_column_and_every_row_its_key() {
         let records: Vec<_> = reader.records().collect::<Result<_, _>>().unwrap();
         assert_eq!(records.len(), bill.rows.len());
         let key = |record: &::csv::StringRecord| {
-            let cells = record.iter().skip(4).take(12);
+            let cells = record.iter().skip(4).take(13);
             cells.collect::<Vec<_>>().join(",")
         };
         let keys: std::collections::HashSet<_> = records.iter().map(key).collect();

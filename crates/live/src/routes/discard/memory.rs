@@ -31,7 +31,7 @@ pub(super) struct Memory {
 /// Memory that the host holds for the guest, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
-    /// Memory that no one else has and that cannot be read again: anonymous pages, and the pages of the guest's own file.
+    /// Memory of the guest alone, which cannot be read again: anonymous pages, and the pages of its own file.
     pub(super) own: u64,
     /// Pages of that which MADV_FREE has marked.
     pub(super) lazy: u64,
@@ -260,7 +260,7 @@ fn deferred_splits() -> u64 {
     value.and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-/// The name of an errno that discards return, and its number.
+/// The name of an errno that discards return, or the text of another.
 fn named(errno: rustix::io::Errno) -> String {
     use rustix::io::Errno;
     let name = match errno {
