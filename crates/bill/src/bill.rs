@@ -55,14 +55,18 @@ pub struct Invocation {
 }
 
 impl Draft {
-    /// The bill that this invocation makes of the draft.
+    /// The bill that this invocation makes of the draft. Intervals of measured costs get room for another load than the run's.
     ///
     /// # Panics
     /// Two rows are the same line: a mistake of the backend, which no figure may hide.
     #[must_use]
-    pub fn complete(self, invocation: Invocation) -> Bill {
+    pub fn complete(mut self, invocation: Invocation) -> Bill {
         let keys = check_keys(&self.rows);
         assert_eq!(keys, Ok(()), "a backend made two rows of one line");
+        if let Some(load) = self.inputs.host_load {
+            let figures = self.rows.iter_mut().filter_map(Row::figures_mut);
+            figures.for_each(|figures| figures.make_room_for(load.lost()));
+        }
         Bill {
             schema: Schema::V1,
             route: self.route,

@@ -41,7 +41,7 @@ names! {
     pub enum Evidence as "evidence" {
         /// Counted; the same run gives the same figure.
         Exact,
-        /// Measured, with a deviation over the runs.
+        /// Measured, with the interval of other bills.
         Measured,
         /// Computed from a model and a cost table.
         Modelled,

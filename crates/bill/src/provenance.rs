@@ -46,7 +46,7 @@ pub struct Inputs {
 }
 
 /// What else ran on the host while costs were measured.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostLoad {
     /// The load average of the last minute before the run (`/proc/loadavg`).
@@ -55,6 +55,33 @@ pub struct HostLoad {
     pub others: f64,
     /// The share of the host's CPU time that its own hypervisor took away (steal), from 0 to 1.
     pub steal: f64,
+    /// The share of their time that the measured threads waited for a CPU which others had, from 0 to 1; absent where it was
+    /// not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited: Option<f64>,
+}
+
+impl HostLoad {
+    /// Share of CPU time from which on others disturb what is measured. Assumed.
+    const BUSY: f64 = 0.10;
+    /// Share of the measured threads' own time from which on waiting disturbs it. Assumed.
+    const WAITED: f64 = 0.05;
+
+    /// Share of their time that the measured threads lost to others, as far as that is known.
+    #[must_use]
+    pub fn lost(&self) -> f64 {
+        self.waited.unwrap_or(self.others).max(self.steal)
+    }
+
+    /// True where times may be too long: the measured threads waited for CPUs, or, where that is not known, others ran.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        let by_others = match self.waited {
+            Some(waited) => waited >= Self::WAITED,
+            None => self.others >= Self::BUSY,
+        };
+        by_others || self.steal >= Self::BUSY
+    }
 }
 
 /// When, by what and with what a bill was made. Nothing here enters a figure.

@@ -8,6 +8,7 @@ mod form;
 mod itemise;
 mod key;
 mod memory;
+mod prediction;
 pub mod profile;
 mod restored;
 mod selection;
@@ -31,6 +32,7 @@ pub(crate) use form::RowForm;
 pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use key::{Backing, Baseline, Folio, Method, Operation, PageCache, RowKey};
 pub use memory::{Layout, PublishedRate, error_of};
+pub use prediction::median;
 pub use profile::{Part, Profile};
 pub use restored::{KeptMemory, Moment, Restored};
 pub use selection::{NoSuchRow, RowSelection};
@@ -138,7 +140,7 @@ impl Row {
         self.result.as_mut().ok()
     }
 
-    /// The cost of one page in the bill's unit, the mean over the runs.
+    /// The cost of one page in the bill's unit.
     #[must_use]
     pub fn cost(&self) -> Option<f64> {
         self.figures().map(|figures| figures.cost_per_page)

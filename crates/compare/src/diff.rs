@@ -1,7 +1,7 @@
 //! Two bills of one route, compared: what regressed, what improved, which toll it was, and what fails a gate.
 //!
-//! Exact counts are compared with a tolerance, measured costs by a permutation test of their runs and a noise floor,
-//! modelled ones by their intervals. Pure: the same bills give the same comparison, and a bill compared with itself
+//! Exact counts are compared with a tolerance, modelled costs by their intervals, measured ones by their intervals and a
+//! permutation test of their runs; where a host was busy, nothing that is measured is decided. Pure: the same bills give the same comparison, and a bill compared with itself
 //! has no finding unless a check of its own failed.
 
 mod change;
@@ -19,7 +19,7 @@ pub use change::{Change, PerPage};
 pub use comparable::DiffError;
 pub use finding::{Finding, Kind, MissingRows};
 pub use permutation::p_value;
-pub use verdict::{LEAST_RUNS, Rule, SIGNIFICANT, Verdict};
+pub use verdict::{Hosts, LEAST_RUNS, Rule, SIGNIFICANT, Verdict};
 
 /// The version of the JSON form.
 const SCHEMA: &str = "pagetoll.diff/1";
@@ -47,6 +47,9 @@ pub struct Diff {
     pub evidence: Evidence,
     /// Difference below which exact counts are equal, as a share.
     pub tolerance: f64,
+    /// Hosts on which the bills were measured.
+    #[serde(skip)]
+    hosts: Hosts,
     /// Rows of both bills, in the new one's order.
     pub changes: Vec<Change>,
     /// Rows of one bill only, or without figures in one.
@@ -70,6 +73,7 @@ impl Diff {
             unit: new.unit,
             evidence: new.evidence,
             tolerance,
+            hosts: Hosts::of([old, new]),
             changes: Vec::new(),
             unmatched: Vec::new(),
             findings: Vec::new(),
@@ -118,7 +122,7 @@ impl Diff {
             Some(pair) => {
                 let change = Change::new(key, pair, self.rule());
                 self.findings
-                    .extend(finding::regressions(&change, self.tolerance));
+                    .extend(finding::regressions(&change, self.rule()));
                 self.changes.push(change);
             }
             None if before.cost().is_some() => self.leave(key, Kind::FiguresMissing),
@@ -138,6 +142,7 @@ impl Diff {
         Rule {
             evidence: self.evidence,
             tolerance: self.tolerance,
+            hosts: self.hosts,
         }
     }
 

@@ -21,6 +21,7 @@ use crate::{LiveError, arch};
 use pagetoll_pager::{DECODES_FAULTS, Delivery, Features, Userfaultfd};
 
 pub(crate) use load::{Watch, busy_note};
+pub use load::{check_idle, require_idle, said};
 
 /// The limit of all that is measured on a host with KVM, but without VMX and SVM.
 pub const SHADOW_PAGING: &str = "KVM without hardware virtualisation (shadow paging): not comparable with machines that have it";

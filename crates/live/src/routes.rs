@@ -7,4 +7,5 @@ pub(crate) mod limits;
 pub(crate) mod pin;
 pub mod pv;
 pub mod restore;
+pub(crate) mod turns;
 pub(crate) mod vfio;

@@ -30,9 +30,10 @@ mod tolls;
 mod user_space;
 mod vcpus;
 
-use pagetoll_bill::{Bill, Route, Row};
+use pagetoll_bill::{Bill, Figures, Route, Row};
 
 use crate::document::{Document, Length, Section};
+use crate::setting;
 use crate::subject::Detail;
 
 /// Rows that a document shows: more are not read, and each is compared with the others.
@@ -112,13 +113,25 @@ fn shown(bill: &Bill, verdict: String, detail: Detail) -> Document {
     }
 }
 
-/// The bill's own notes, and what `+-` means where it occurs.
+/// The bill's own notes, and the meaning of the spreads that occur.
 fn notes(bill: &Bill) -> Vec<String> {
-    let mut figures = bill.rows.iter().filter_map(Row::figures);
-    let has_deviation = figures.any(|figures| figures.stddev.is_some());
-    let deviation = has_deviation.then(|| {
-        let runs = bill.order.runs;
-        format!("a +- b: the mean and the standard deviation of {runs} runs")
+    let runs = bill.order.runs;
+    let figures = || bill.rows.iter().filter_map(Row::figures);
+    let deviation = figures()
+        .any(|figures| figures.stddev.is_some())
+        .then(|| format!("a +- b: the mean and the standard deviation of {runs} runs"));
+    let is_of_runs = |figures: &Figures| figures.interval.is_some() && !figures.runs.is_empty();
+    let interval = figures().any(is_of_runs).then(|| {
+        let on = match setting::busy(bill) {
+            Some(_) => "on a host as busy",
+            None => "on an idle host",
+        };
+        format!("a (b to c), or [b .. c]: the median of {runs} runs; of other bills of this order {on}, nine in ten are in between")
     });
-    bill.notes.iter().cloned().chain(deviation).collect()
+    bill.notes
+        .iter()
+        .cloned()
+        .chain(deviation)
+        .chain(interval)
+        .collect()
 }

@@ -5,7 +5,7 @@ mod spark;
 mod split;
 
 use pagetoll_compare::curves::{Axis, Chart, Curve, CurveStep, Curves, Place, Quantity};
-use pagetoll_compare::diff::{Change, PerPage, Rule};
+use pagetoll_compare::diff::{Change, PerPage};
 
 use crate::diff::rule;
 use crate::document::{Document, Fact, Line, Mark, Plot, Scale, Section, Spot};
@@ -106,10 +106,7 @@ fn header(curves: &Curves) -> Vec<Fact> {
     )];
     if curves.axis.is_ordered_by_change() {
         for evidence in unique(curves.charts.iter().map(|chart| chart.evidence)) {
-            let rule = rule(Rule {
-                evidence,
-                tolerance: curves.tolerance,
-            });
+            let rule = rule(evidence, curves.tolerance);
             facts.push(Fact::new("a step", format!("between neighbours: {rule}")));
         }
     }

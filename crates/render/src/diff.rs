@@ -5,7 +5,7 @@ mod findings;
 mod items;
 
 use pagetoll_bill::{Bill, Evidence};
-use pagetoll_compare::diff::{Diff, LEAST_RUNS, MissingRows, Rule, SIGNIFICANT, Verdict};
+use pagetoll_compare::diff::{Diff, LEAST_RUNS, MissingRows, SIGNIFICANT, Verdict};
 
 use crate::document::{Document, Fact, Section};
 use crate::figure;
@@ -114,7 +114,10 @@ impl Compared<'_> {
             let load = host_load(bill).into_iter();
             facts.extend(load.map(|fact| Fact::new(format!("{name}: {}", fact.name), fact.value)));
         }
-        facts.push(Fact::new("compared", rule(self.diff.rule())));
+        facts.push(Fact::new(
+            "compared",
+            rule(self.diff.evidence, self.diff.tolerance),
+        ));
         facts.push(Fact::new("gate", self.gate()));
         facts
     }
@@ -129,13 +132,13 @@ impl Compared<'_> {
 }
 
 /// The difference from which on rows are not the same.
-pub(crate) fn rule(rule: Rule) -> String {
-    let percent = rule.tolerance * 100.0;
-    match rule.evidence {
+pub(crate) fn rule(evidence: Evidence, tolerance: f64) -> String {
+    let percent = tolerance * 100.0;
+    match evidence {
         Evidence::Exact => format!("exact counts; the same within {percent} %"),
         Evidence::Measured => format!(
-            "measured; different where a permutation test of at least {LEAST_RUNS} runs each has p at most {SIGNIFICANT} \
-             and the means differ by more than {percent} % and the deviation of either"
+            "measured; different where the intervals do not meet, by more than {percent} %, and a permutation test of at \
+             least {LEAST_RUNS} runs each has p at most {SIGNIFICANT}; undecided where a host was busy"
         ),
         Evidence::Modelled => format!(
             "modelled; different where the intervals do not meet, or, without intervals, by more than {percent} %"

@@ -1,6 +1,7 @@
 //! Documents: a title and sections, before they are text, Markdown or a page.
 
 use pagetoll_bill::profile::Call;
+use pagetoll_bill::row::Interval;
 
 use crate::table::Table;
 
@@ -180,8 +181,8 @@ pub struct Bar {
     pub sum: String,
     /// An amount for each part.
     pub amounts: Vec<f64>,
-    /// The standard deviation of the sum, where it is known.
-    pub deviation: Option<f64>,
+    /// Ends of the sum's error bar, where its spread is known.
+    pub error: Option<Interval>,
 }
 
 impl Section {

@@ -158,6 +158,12 @@ mod tests {
     fn small_costs_have_more_decimals() {
         let of = |runs: &[f64]| cost_with_spread(&Figures::of_runs(runs.to_vec()).unwrap());
         assert_eq!(of(&[0.019_65]), "0.01965");
-        assert_eq!(of(&[10.0, 10.0]), "10.0 +- 0.0");
+        assert_eq!(of(&[10.0, 10.0]), "10.0 (10.0 to 10.0)");
+        let of_means = Figures {
+            stddev: Some(0.2),
+            interval: None,
+            ..Figures::of_runs(vec![9.8, 10.2]).unwrap()
+        };
+        assert_eq!(cost_with_spread(&of_means), "10.0 +- 0.2");
     }
 }

@@ -219,7 +219,7 @@ mod tests {
                 label: text(),
                 sum: text(),
                 amounts: vec![1.0],
-                deviation: None,
+                error: None,
             }],
         };
         let page = page(vec![

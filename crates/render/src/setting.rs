@@ -5,9 +5,6 @@ use pagetoll_bill::{Bill, HostLoad};
 use crate::document::Fact;
 use crate::figure;
 
-/// From this share of CPU time on, others disturb what is measured. Assumed.
-const BUSY: f64 = 0.1;
-
 /// The component of the stack that is no version.
 pub(crate) const GUEST_RAM: &str = "guest-ram";
 
@@ -21,7 +18,7 @@ pub(crate) fn stack(bill: &Bill) -> String {
 /// The load of a host on which others ran; `None` of an idle one, and where nothing was measured.
 pub(crate) fn busy(bill: &Bill) -> Option<HostLoad> {
     let load = bill.provenance.inputs.host_load;
-    load.filter(|load| load.others >= BUSY || load.steal >= BUSY)
+    load.filter(HostLoad::is_busy)
 }
 
 /// The load of the host, and a warning where it was busy.
@@ -39,9 +36,13 @@ pub(crate) fn host_load(bill: &Bill) -> Vec<Fact> {
         .collect()
 }
 
-/// `42 % taken by others, 0 % stolen`.
+/// `42 % taken by others, 0 % stolen, for which threads waited 30 % of their time`.
 pub(crate) fn shares(load: HostLoad) -> String {
-    let HostLoad { others, steal, .. } = load;
-    let (taken, stolen) = (figure::percent(others), figure::percent(steal));
-    format!("{taken} taken by others, {stolen} stolen")
+    let (taken, stolen) = (figure::percent(load.others), figure::percent(load.steal));
+    let waited = load.waited.map(figure::percent);
+    let waited = waited.map(|share| format!(", for which threads waited {share} of their time"));
+    format!(
+        "{taken} taken by others, {stolen} stolen{}",
+        waited.unwrap_or_default()
+    )
 }

@@ -313,11 +313,12 @@ class Image(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLoad(Record):
-    """What else ran on the host while costs were measured; ``others`` and ``steal`` are shares from 0 to 1."""
+    """What else ran on the host while costs were measured; ``others``, ``steal`` and ``waited`` are shares from 0 to 1."""
 
     load_average: float
     others: float
     steal: float
+    waited: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,10 @@
+use pagetoll_units::Pages;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::kinds::System;
+use crate::provenance::HostLoad;
 use crate::route::{Demand, Unmap};
 use crate::row::{Figures, Operation, Toll};
 use crate::tests::{clear, completed, draft};
@@ -151,4 +154,79 @@ fn mechanisms_do_the_same_work_with_batches_and_readers_of_their_own() {
         ..exit
     };
     assert!(!fewer.does_the_work_of(&uffd));
+}
+
+/// A row of two vCPUs with these runs.
+fn rated(runs: &[f64]) -> Row {
+    let key = RowKey {
+        vcpus: Some(2),
+        ..RowKey::new(Operation::PageIn, Demand::Uffd, System::KvmGuest)
+    };
+    let figures = Figures::of_runs(runs.to_vec()).map(|figures| figures.with_rate(2));
+    Row::new(key, Pages(4), figures)
+}
+
+fn rated_draft(runs: &[f64]) -> Draft {
+    let mut draft = Draft {
+        route: Route::Demand,
+        rows: vec![rated(runs)],
+        ..draft()
+    };
+    draft.order.mechanisms = vec![Demand::Uffd.into()];
+    draft
+}
+
+fn rated_bill(runs: &[f64]) -> Bill {
+    completed(rated_draft(runs))
+}
+
+proptest! {
+    #[test]
+    fn no_row_has_two_figures_that_disagree(runs in prop::collection::vec(1e-3..1e9f64, 1..12)) {
+        let bill = rated_bill(&runs);
+        let read: Bill = serde_json::from_value(serde_json::to_value(&bill).unwrap()).unwrap();
+        let figures = read.rows[0].figures().unwrap();
+        let rate = figures.rate.unwrap().pages_per_second;
+        prop_assert!((rate * figures.cost_per_page / 2e9 - 1.0).abs() < 1e-12);
+        prop_assert_eq!(Some(figures.cost_per_page), crate::row::median(&runs));
+    }
+}
+
+#[test]
+fn a_rate_that_is_not_that_of_the_cost_is_refused_but_in_bills_that_have_deviations() {
+    let bill = rated_bill(&[10.0, 20.0, 30.0]);
+    let refused = edited(&bill, |row| row["pages_per_second"] = json!(7e7));
+    let error = refused.unwrap_err();
+    assert!(
+        error.contains("pages_per_second is 70000000; expected 100000000"),
+        "{error}"
+    );
+    let of_means = edited(&bill, |row| {
+        row["pages_per_second"] = json!(7e7);
+        row["pages_per_second_stddev"] = json!(1e6);
+        row["stddev"] = json!(10.0);
+    });
+    assert!(of_means.is_ok());
+}
+
+#[test]
+fn intervals_of_a_busy_host_are_wider_than_their_runs() {
+    let at = |waited| {
+        let load = HostLoad {
+            load_average: 0.0,
+            others: 0.9,
+            steal: 0.0,
+            waited: Some(waited),
+        };
+        let mut draft = rated_draft(&[10.0, 11.0, 12.0, 13.0, 14.0]);
+        draft.inputs.host_load = Some(load);
+        let bill = completed(draft);
+        bill.rows[0]
+            .figures()
+            .and_then(|figures| figures.interval)
+            .unwrap()
+    };
+    let (idle, busy) = (at(0.0), at(0.5));
+    assert!(busy.low < 0.95 * idle.low, "{idle:?} {busy:?}");
+    assert!(busy.high > 1.05 * idle.high, "{idle:?} {busy:?}");
 }

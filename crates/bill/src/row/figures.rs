@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::Unavailable;
 use super::crossing;
 use super::discarded::Discarded;
+use super::prediction::median;
 use super::restored::Restored;
-use super::spread::Spread;
 
 /// A part of the cost of a page: how often it is paid, and how much each time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,13 +52,14 @@ impl Toll {
     }
 }
 
-/// Bounds of the middle 90 % of the samples of a model.
+/// Bounds of the middle 90 % of the samples of a model; of runs, those between which 90 % of other bills of the same order have
+/// their figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
-    /// 5 % of the samples are below this.
+    /// 5 % are below this.
     pub low: f64,
-    /// 5 % of the samples are above this.
+    /// 5 % are above this.
     pub high: f64,
 }
 
@@ -79,20 +80,20 @@ impl Interval {
 /// Pages of all vCPUs together in a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// The mean over the runs.
+    /// The rate that the cost is; in bills of earlier versions the mean over the runs.
     pub pages_per_second: f64,
-    /// Standard deviation over the runs; absent for a single run and for a model.
+    /// Standard deviation over the runs, in bills of earlier versions alone.
     pub stddev: Option<f64>,
 }
 
 impl Rate {
-    /// The rate of some runs; `None` of none.
+    /// The rate of this many vCPUs, each of which populates a page in so many nanoseconds.
     #[must_use]
-    pub fn of_runs(rates: &[f64]) -> Option<Self> {
-        Spread::new(rates).map(|spread| Self {
-            pages_per_second: spread.mean,
-            stddev: (rates.len() > 1).then_some(spread.stddev),
-        })
+    pub fn of_cost(vcpus: u32, nanoseconds: f64) -> Self {
+        Self {
+            pages_per_second: f64::from(vcpus) * 1e9 / nanoseconds,
+            stddev: None,
+        }
     }
 }
 
@@ -127,13 +128,13 @@ impl Crossings {
 /// Figures of a row. A cost is there by construction; everything else where it was counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
-    /// The cost of one page in the bill's unit, the mean over the runs.
+    /// The cost of one page in the bill's unit, the median over the runs; in bills of earlier versions their mean.
     pub cost_per_page: f64,
-    /// Standard deviation over the runs; absent for a single run and for a model.
+    /// Standard deviation over the runs, in bills of earlier versions alone.
     pub stddev: Option<f64>,
-    /// Bounds of the middle 90 % of a model's samples; absent where nothing was sampled.
+    /// Interval of other bills of the same order, or of the middle 90 % of a model's samples; absent for a single one.
     pub interval: Option<Interval>,
-    /// The cost of one page in each run.
+    /// The cost of one page in each run, in the order of time.
     pub runs: Vec<f64>,
     /// Largest difference from the cost among slopes and guests that differ in nothing that matters, as a share of the cost;
     /// absent where it was not looked for.
@@ -160,18 +161,32 @@ impl Figures {
         self.spread.is_some_and(|spread| spread > Self::UNSTEADY)
     }
 
-    /// The figures of runs that cost so much a page.
+    /// The figures of runs, in the order of time, that cost so much a page.
     ///
     /// # Errors
     /// There were no runs: the reason given is what the row will say.
     pub fn of_runs(runs: Vec<f64>) -> Result<Self, Unavailable> {
-        let spread =
-            Spread::new(&runs).ok_or_else(|| Unavailable("nothing was reported".into()))?;
+        let cost = median(&runs).ok_or_else(|| Unavailable("nothing was reported".into()))?;
         Ok(Self {
-            stddev: (runs.len() > 1).then_some(spread.stddev),
+            interval: Interval::of_another_bill(&runs),
             runs,
-            ..Self::of_cost(spread.mean)
+            ..Self::of_cost(cost)
         })
+    }
+
+    /// Widens the interval for bills at another load, where threads waited this share of their time.
+    pub(crate) fn make_room_for(&mut self, waited: f64) {
+        let interval = self.interval.iter_mut();
+        interval.for_each(|own| *own = own.at_any_load(self.cost_per_page, waited));
+    }
+
+    /// Adds the rate that the cost, in nanoseconds of one of so many vCPUs, is.
+    #[must_use]
+    pub fn with_rate(self, vcpus: u32) -> Self {
+        Self {
+            rate: Some(Rate::of_cost(vcpus, self.cost_per_page)),
+            ..self
+        }
     }
 
     /// The figures of the samples of a model, by the tolls of each.
@@ -240,23 +255,12 @@ mod tests {
     }
 
     #[test]
-    fn one_run_has_a_cost_but_no_deviation_and_none_has_no_figures() {
+    fn one_run_has_a_cost_but_no_interval_and_none_has_no_figures() {
         let of = |runs: &[f64]| Figures::of_runs(runs.to_vec());
-        assert_eq!(of(&[1836.0]).unwrap().stddev, None);
-        assert_eq!(of(&[1836.0, 1836.0]).unwrap().stddev, Some(0.0));
+        assert_eq!(of(&[1836.0]).unwrap().interval, None);
         assert_eq!(of(&[1836.0]).unwrap().cost_per_page, 1836.0);
+        assert_eq!(of(&[9.0, 1.0, 2.0]).unwrap().cost_per_page, 2.0);
         assert!(of(&[]).is_err());
-    }
-
-    #[test]
-    fn rates_have_a_deviation_of_their_own() {
-        assert_eq!(Rate::of_runs(&[100.0]).unwrap().stddev, None);
-        let rate = Rate::of_runs(&[100.0, 102.0]).unwrap();
-        assert_eq!(rate.pages_per_second, 101.0);
-        assert!(
-            rate.stddev
-                .is_some_and(|stddev| (stddev - 2_f64.sqrt()).abs() < 1e-9)
-        );
     }
 
     #[test]

@@ -57,10 +57,11 @@ pub(crate) struct RowForm {
     /// Backing of the guest's memory; absent on routes of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     backing: Option<Backing>,
-    /// Pages of all vCPUs together in a second, the mean over the runs.
+    /// Pages of all vCPUs together in a second: the rate that `cost_per_page` is; in bills of earlier versions, which have a
+    /// `stddev`, the mean over the runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pages_per_second: Option<f64>,
-    /// Standard deviation of that over the runs; absent for a single run.
+    /// Standard deviation of that over the runs, in bills of earlier versions alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pages_per_second_stddev: Option<f64>,
     /// Rate that others measured in the same setting.
@@ -81,15 +82,17 @@ pub(crate) struct RowForm {
     /// Pages, or operations, that were billed.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pages: Pages,
-    /// The cost of one page in the bill's unit, the mean over the runs; null when `unavailable` says why.
+    /// The cost of one page in the bill's unit, the median over the runs; in bills of earlier versions, which have a `stddev`,
+    /// their mean. Null when `unavailable` says why.
     cost_per_page: Option<f64>,
-    /// Standard deviation over the runs; absent for a single run.
+    /// Standard deviation over the runs, in bills of earlier versions alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stddev: Option<f64>,
-    /// Bounds of the middle 90 % of the samples of a model's cost; absent where nothing was sampled.
+    /// Bounds between which 90 % of other bills of the same order have their cost; of a model, of the middle 90 % of the samples.
+    /// Absent for a single run or sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     interval: Option<Interval>,
-    /// The cost of one page in each run.
+    /// The cost of one page in each run, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     runs: Vec<f64>,
     /// Largest difference from the cost among slopes and guests that differ in nothing that matters, as a share of the cost;
@@ -229,6 +232,7 @@ impl RowForm {
             checks: self.checks,
         };
         row.check_derived(self.role, self.smp_safe)?;
+        row.check_rate()?;
         Ok(row)
     }
 }
@@ -268,6 +272,32 @@ impl Row {
             });
         }
         Ok(())
+    }
+}
+
+/// Largest difference of a rate from that of its cost, as a share: decimal digits of both in JSON. Rates of earlier versions
+/// are means of their own, and have a deviation.
+const RATE_DIGITS: f64 = 1e-6;
+
+impl Row {
+    /// Refuses a rate that is another one than the cost is.
+    fn check_rate(&self) -> Result<(), RowError> {
+        let figures = self.figures();
+        let rate = figures.and_then(|figures| figures.rate.filter(|_| !figures.runs.is_empty()));
+        let (Some(rate), Some(vcpus), Some(cost)) = (rate, self.key.vcpus, self.cost()) else {
+            return Ok(());
+        };
+        let expected = Rate::of_cost(vcpus, cost).pages_per_second;
+        if rate.stddev.is_some() || (rate.pages_per_second / expected - 1.0).abs() <= RATE_DIGITS {
+            return Ok(());
+        }
+        Err(RowError::Contradiction {
+            row: self.key.to_string(),
+            field: "pages_per_second",
+            given: rate.pages_per_second.to_string(),
+            expected: expected.to_string(),
+            source_field: "cost_per_page",
+        })
     }
 }
 

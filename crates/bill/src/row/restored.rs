@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restored {
-    /// Nanoseconds from the order to restore until the boundary: the median of all guests of all runs.
+    /// Nanoseconds from the order to restore until the boundary: the median over the runs, of several guests of their medians;
+    /// in bills of earlier versions the median of all guests.
     pub median: f64,
-    /// The 95th percentile of that, by nearest rank.
+    /// The 95th percentile of all guests of all runs, by nearest rank.
     pub p95: f64,
     /// Longest time that a vCPU waited for one page, in nanoseconds, of all guests of all runs; absent where the processor's
     /// clock was not read.

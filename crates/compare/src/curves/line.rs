@@ -6,7 +6,7 @@ use pagetoll_bill::row::Interval;
 use pagetoll_bill::{Backend, Evidence, Figures, Role, Route, Row, RowKey, Unit};
 
 use super::{Axis, Band, Curve, NamedBill, Place, Point, Quantity};
-use crate::diff::{Change, Rule, lie_alike};
+use crate::diff::{Change, Hosts, Rule, lie_alike};
 
 /// Key of a curve.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +26,7 @@ pub(super) struct Sample<'a> {
     pub(super) bill: &'a str,
     row: &'a Row,
     figures: &'a Figures,
+    hosts: Hosts,
 }
 
 impl Sample<'_> {
@@ -58,6 +59,7 @@ pub(super) fn samples(named: &NamedBill, axis: Axis) -> impl Iterator<Item = (Li
             bill: &named.name,
             row,
             figures: row.figures()?,
+            hosts: Hosts::of([bill, bill]),
         };
         Some((line, sample))
     })
@@ -71,16 +73,17 @@ impl Line {
         quantity: Quantity,
         tolerance: Option<f64>,
     ) -> Curve {
-        let rule = tolerance.map(|tolerance| Rule {
-            evidence: self.evidence,
-            tolerance,
-        });
         let mut points = Vec::new();
         let mut before: Option<&Sample<'_>> = None;
         for sample in samples {
-            let step = before
-                .zip(rule)
-                .and_then(|(before, rule)| Change::step(&self.key, before.row, sample.row, rule));
+            let step = before.zip(tolerance).and_then(|(before, tolerance)| {
+                let rule = Rule {
+                    evidence: self.evidence,
+                    tolerance,
+                    hosts: before.hosts.or(sample.hosts),
+                };
+                Change::step(&self.key, before.row, sample.row, rule)
+            });
             let other_memory = before.is_some_and(|before| !lie_alike(before.row, sample.row));
             points.push(Point {
                 step,

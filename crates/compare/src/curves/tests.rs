@@ -132,7 +132,7 @@ fn rates_are_shown_where_every_point_has_one() {
             ..RowKey::new(Operation::PageIn, Demand::Exit, System::KvmGuest)
         };
         let mut figures = Figures::of_runs(vec![100.0]).unwrap();
-        figures.rate = Rate::of_runs(&[f64::from(vcpus) * 1e7]);
+        figures.rate = Some(Rate::of_cost(vcpus, 100.0));
         Row::new(key, Pages(4), Ok(figures))
     };
     let bill = |name: &str, rows| {

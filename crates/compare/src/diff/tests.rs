@@ -1,7 +1,7 @@
 use pagetoll_bill::route::{Demand, Pin, Unmap};
 use pagetoll_bill::row::{Folio, Interval, Layout};
 use pagetoll_bill::{
-    Backend, Check, Crossings, Figures, Mechanism, Operation, System, Toll, Unavailable,
+    Backend, Check, Crossings, Figures, HostLoad, Mechanism, Operation, System, Toll, Unavailable,
 };
 use pagetoll_units::Pages;
 use proptest::prelude::*;
@@ -113,6 +113,52 @@ fn measured_costs_need_significance_and_more_than_noise() {
         Verdict::Same
     );
     assert_eq!(verdict(&[10.0; 3], &[20.0; 3]), Verdict::Undecided);
+}
+
+/// A bill whose runs are these, with crossings, on a host of which threads waited this share of their time for others.
+fn measured_at(waited: f64, runs: &[f64], crossings: f64) -> Bill {
+    let mut row = unmap(Folio::Pages2m, "-", 0.0);
+    row.result = Figures::of_runs(runs.to_vec());
+    row.figures_mut().unwrap().crossings = Some(Crossings {
+        per_page: crossings,
+        ..Crossings::default()
+    });
+    let mut bill = bill(Evidence::Measured, vec![row]);
+    bill.provenance.inputs.host_load = Some(HostLoad {
+        waited: Some(waited),
+        ..HostLoad::default()
+    });
+    bill
+}
+
+#[test]
+fn nothing_that_a_busy_host_measured_is_a_regression() {
+    let (fast, slow) = ([10.0, 10.1, 9.9, 10.0], [20.0, 20.1, 19.9, 20.0]);
+    let compared = |old: f64, new: f64| {
+        let (old, new) = (measured_at(old, &fast, 1.0), measured_at(new, &slow, 2.0));
+        let diff = Diff::new(&old, &new, 0.005).unwrap();
+        (verdicts(&diff), kinds(&diff, MissingRows::Refused))
+    };
+    let regressed = (
+        vec![Verdict::Regressed],
+        vec![Kind::Regressed, Kind::MoreCrossings],
+    );
+    assert_eq!(compared(0.0, 0.01), regressed);
+    let undecided = (vec![Verdict::Undecided], vec![]);
+    assert_eq!(compared(0.4, 0.0), undecided);
+    assert_eq!(compared(0.0, 0.4), undecided);
+}
+
+#[test]
+fn measured_costs_whose_intervals_meet_are_the_same() {
+    let drifting = [10.0, 10.5, 11.0, 11.5, 12.0];
+    let verdict = |new: &[f64]| {
+        let (old, new) = (measured_at(0.0, &drifting, 1.0), measured_at(0.0, new, 1.0));
+        Diff::new(&old, &new, 0.005).unwrap().changes[0].verdict
+    };
+    // Every division of the runs says that these differ, and each could be another bill of the other's order.
+    assert_eq!(verdict(&drifting.map(|run| run + 2.1)), Verdict::Same);
+    assert_eq!(verdict(&drifting.map(|run| run + 8.0)), Verdict::Regressed);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Verdict on a row.
 
-use pagetoll_bill::{Evidence, Figures, Row, Spread, names};
+use pagetoll_bill::row::Interval;
+use pagetoll_bill::{Bill, Evidence, Figures, Row, names};
 
 use super::permutation::p_value;
 
@@ -18,7 +19,7 @@ names! {
         Improved,
         /// The cost is the same, as far as the figures can say.
         Same,
-        /// Too few runs to decide.
+        /// Too few runs, or a busy host: nothing can be decided.
         Undecided,
         /// The cost spreads too far to be compared.
         Unsteady,
@@ -48,16 +49,47 @@ pub struct Rule {
     pub evidence: Evidence,
     /// Difference below which they are equal, as a share.
     pub tolerance: f64,
+    /// Hosts on which they were measured.
+    pub hosts: Hosts,
+}
+
+/// Hosts of two measured bills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hosts {
+    /// Nothing else ran, as far as the bills say.
+    Idle,
+    /// Others took CPU time from one of the bills at least: a difference says nothing of the mechanisms.
+    Busy,
+}
+
+impl Hosts {
+    /// The hosts of two bills.
+    #[must_use]
+    pub fn of(bills: [&Bill; 2]) -> Self {
+        let loads = bills
+            .into_iter()
+            .filter_map(|bill| bill.provenance.inputs.host_load);
+        match loads.into_iter().any(|load| load.is_busy()) {
+            true => Self::Busy,
+            false => Self::Idle,
+        }
+    }
+
+    /// The hosts of both.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Idle, Self::Idle) => Self::Idle,
+            _ => Self::Busy,
+        }
+    }
 }
 
 pub(super) fn compare(old: &Row, new: &Row, rule: Rule) -> Comparison {
-    let Rule {
-        evidence,
-        tolerance,
-    } = rule;
-    match evidence {
+    let tolerance = rule.tolerance;
+    match rule.evidence {
         Evidence::Exact => exact(old, new, tolerance).into(),
-        Evidence::Measured => measured(runs(old), runs(new), tolerance),
+        Evidence::Measured => measured(old, new, rule),
         Evidence::Modelled => modelled(old, new, tolerance).into(),
     }
 }
@@ -69,10 +101,10 @@ fn exact(old: &Row, new: &Row, tolerance: f64) -> Verdict {
         return Verdict::Unsteady;
     }
     let spreads = figures.filter_map(|figures| figures.spread);
-    by_tolerance(mean(old), mean(new), spreads.fold(tolerance, f64::max))
+    by_tolerance(cost(old), cost(new), spreads.fold(tolerance, f64::max))
 }
 
-fn mean(row: &Row) -> f64 {
+fn cost(row: &Row) -> f64 {
     row.cost().unwrap_or_default()
 }
 
@@ -91,26 +123,17 @@ fn by_tolerance(old: f64, new: f64, tolerance: f64) -> Verdict {
     }
 }
 
-/// Significant, and above the noise floor: the tolerance, or the deviation of either side's runs where that is more.
-fn measured(old: &[f64], new: &[f64], tolerance: f64) -> Comparison {
-    if old.len() < LEAST_RUNS || new.len() < LEAST_RUNS {
+/// Beyond the tolerance and significant, and neither figure could be another bill's of the other side: the intervals do not
+/// meet. Never where a host was busy.
+fn measured(old: &Row, new: &Row, rule: Rule) -> Comparison {
+    let (before, after) = (runs(old), runs(new));
+    if before.len() < LEAST_RUNS || after.len() < LEAST_RUNS || rule.hosts == Hosts::Busy {
         return Verdict::Undecided.into();
     }
-    let p = p_value(old, new);
-    let spread = |runs: &[f64]| {
-        Spread::new(runs).unwrap_or(Spread {
-            mean: 0.0,
-            stddev: 0.0,
-        })
-    };
-    let (from, to) = (spread(old), spread(new));
-    let floor = [from, to].iter().fold(tolerance, |floor, spread| {
-        floor.max(spread.stddev / spread.mean)
-    });
-    let verdict = if p <= SIGNIFICANT {
-        by_tolerance(from.mean, to.mean, floor)
-    } else {
-        Verdict::Same
+    let p = p_value(before, after);
+    let verdict = match meet(prediction(old), prediction(new)) {
+        false if p <= SIGNIFICANT => by_tolerance(cost(old), cost(new), rule.tolerance),
+        _ => Verdict::Same,
     };
     Comparison {
         verdict,
@@ -118,12 +141,21 @@ fn measured(old: &[f64], new: &[f64], tolerance: f64) -> Comparison {
     }
 }
 
+/// Interval of a measured cost; from the runs of bills of earlier versions, which have none.
+fn prediction(row: &Row) -> Option<Interval> {
+    let stated = row.figures().and_then(|figures| figures.interval);
+    stated.or_else(|| Interval::of_another_bill(runs(row)))
+}
+
+fn meet(old: Option<Interval>, new: Option<Interval>) -> bool {
+    old.zip(new)
+        .is_some_and(|(before, after)| after.low <= before.high && after.high >= before.low)
+}
+
 fn modelled(old: &Row, new: &Row, tolerance: f64) -> Verdict {
     let interval = |row: &Row| row.figures().and_then(|figures| figures.interval);
-    match (interval(old), interval(new)) {
-        (Some(before), Some(after)) if after.low <= before.high && after.high >= before.low => {
-            Verdict::Same
-        }
-        _ => by_tolerance(mean(old), mean(new), tolerance),
+    match meet(interval(old), interval(new)) {
+        true => Verdict::Same,
+        false => by_tolerance(cost(old), cost(new), tolerance),
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Each run is a fresh VM over fresh memory. Its vCPUs start together, each touches its own part of the memory once,
 //! and then guest and host compare every word of every page with its expected value. What is timed
-//! is the touching alone, from the first vCPU's start to the last one's end. Runs of different mechanisms take turns,
-//! so that a drift of the machine meets all of them.
+//! is the touching alone, from the first vCPU's start to the last one's end. Runs of different mechanisms take turns over the whole
+//! time of the bill, in alternating order, so that a drift of the machine meets all of them.
 //!
 //! It does not migrate anything: content comes from memory of this process. What a page costs here is the fault, its
 //! delivery, and the resolution.
@@ -22,8 +22,10 @@ use pagetoll_backend::{Billed, Context, Stacks, Stop, Timing};
 use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, Unit};
 
 use crate::LiveError;
+use crate::cpu_time::Scheduled;
 use crate::host::{self, Watch};
 use crate::routes::limits::{Lacking, require_any};
+use crate::routes::turns::turns;
 use crate::vcpus::content::Content;
 use line::{LineRuns, Outcome, SelftestRuns};
 pub(crate) use request::Request;
@@ -47,7 +49,7 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     let watch = Watch::begin()?;
     let mut bench = Bench::new(request);
     bench.run(request, &content, context)?;
-    let load = watch.end()?;
+    let load = watch.end_of(bench.scheduled())?;
     require_any(bench.lines.iter().map(|line| line.outcome.as_ref().err()))?;
     Ok(Billed {
         draft: draft(request, &bench, load),
@@ -90,9 +92,9 @@ impl Bench {
         let runs = request.order.runs;
         let steps = u64::from(runs) * self.lines.len() as u64;
         let mut phase = context.progress.begin_timed(PHASE, steps);
-        for _ in 0..runs {
+        for round in 0..runs {
             self.run_selftests(request, context.stop)?;
-            for LineRuns { line, outcome } in &mut self.lines {
+            for LineRuns { line, outcome } in turns(round, &mut self.lines) {
                 context.stop.check()?;
                 phase.step(&line.to_string());
                 let setup = Setup {
@@ -105,6 +107,20 @@ impl Bench {
             }
         }
         Ok(())
+    }
+
+    /// Times of all threads of all runs.
+    fn scheduled(&self) -> Scheduled {
+        let mut all = Scheduled::default();
+        let runs = self
+            .lines
+            .iter()
+            .filter_map(|line| line.outcome.as_ref().ok());
+        for run in runs.flatten() {
+            all += run.vcpus;
+            all += run.readers;
+        }
+        all
     }
 
     /// Runs the kernel's own test once for each of its lines.
@@ -131,14 +147,14 @@ fn run_once(setup: &Setup<'_>, outcome: &mut Outcome) -> Result<(), LiveError> {
 }
 
 fn draft(request: &Request, bench: &Bench, load: HostLoad) -> Draft {
-    let billed = rows::rows(request, &bench.lines);
+    let rows = rows::rows(request, &bench.lines);
     let selftests = rows::selftests(request, &bench.selftests);
     let limits = [
         (!host::recording::kvm_is_hardware()).then(|| host::SHADOW_PAGING.to_owned()),
         rows::crowding(request.most_vcpus(), host::allowed_cpus().len()),
     ];
     let notes = limits.into_iter().flatten();
-    let notes = notes.chain(rows::notes(request)).chain(billed.notes);
+    let notes = notes.chain(rows::notes(request));
     Draft {
         backend: Backend::Live,
         route: Route::Demand,
@@ -146,7 +162,7 @@ fn draft(request: &Request, bench: &Bench, load: HostLoad) -> Draft {
         evidence: Evidence::Measured,
         stack: host::stack_of_guests(),
         order: request.order.clone(),
-        rows: billed.rows.into_iter().chain(selftests).collect(),
+        rows: rows.into_iter().chain(selftests).collect(),
         notes: notes.chain(host::busy_note(load)).collect(),
         inputs: Inputs {
             host_load: Some(load),

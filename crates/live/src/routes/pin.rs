@@ -27,45 +27,38 @@ use self::loops::{Loop, Pinned, loop_of};
 use self::request::FolioSize;
 pub(crate) use self::request::Request;
 use crate::LiveError;
-use crate::cpu_time::thread_time;
+use crate::cpu_time::Scheduled;
 use crate::host::{self, Watch};
-
-/// Runs before those that count: the first one faults the descriptors in.
-const WARM_UP: u32 = 1;
+use crate::routes::turns::turns;
 
 const PHASE: &str = "running the pinning loops";
 
-/// Measures the loops over every folio that was ordered.
+/// Measures the loops over every folio that was ordered. Runs take turns over the whole time of the bill.
 ///
 /// # Errors
 /// A stop, or a host without /proc.
 pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
     let began = Instant::now();
     let watch = Watch::begin()?;
-    let mechanisms = request.order.of::<Pin>().into_iter();
-    let loops: Vec<_> = mechanisms
-        .filter_map(|mechanism| Some((mechanism, loop_of(mechanism)?)))
+    let mut shapes: Vec<Shape> = request
+        .sizes
+        .iter()
+        .map(|size| Shape::new(request, *size))
         .collect();
-    let steps = loops.len() * request.sizes.len();
-    let mut phase = context.progress.begin_timed(PHASE, steps as u64);
-    let mut rows = Vec::new();
-    for size in &request.sizes {
-        // Whole folios only, at least one.
-        let pages = request.order.pages.get().div_ceil(size.pages) * size.pages;
-        let mut memory = Memory::new(pages, size.pages);
-        for &(mechanism, pin) in &loops {
-            let key = key(mechanism, *size);
-            phase.step(&key.to_string());
-            let measurement = Measurement {
-                pin,
-                runs: request.order.runs,
-                stop: context.stop,
-            };
-            rows.push(measurement.row(key, &mut memory)?);
+    let runs = request.order.runs;
+    let steps = u64::from(runs) * shapes.len() as u64;
+    let mut phase = context.progress.begin_timed(PHASE, steps);
+    let mut scheduled = Scheduled::default();
+    for round in 0..runs {
+        for shape in turns(round, &mut shapes) {
+            phase.step(&format!("run {} of {}", round + 1, shape.size.folio));
+            scheduled += shape.run(round, context.stop)?;
         }
     }
+    let load = watch.end_of(scheduled)?;
+    let rows = shapes.into_iter().flat_map(Shape::rows).collect();
     Ok(Billed {
-        draft: draft(request, rows, watch.end()?),
+        draft: draft(request, rows, load),
         stacks: Stacks::new(),
         timings: vec![Timing::since(began, PHASE)],
     })
@@ -100,41 +93,92 @@ fn key(mechanism: Pin, size: FolioSize) -> RowKey {
     }
 }
 
-/// A loop, and how often it is run.
-struct Measurement<'a> {
-    pin: Loop,
-    runs: u32,
-    stop: &'a Stop,
+/// Folios of one size, and the loops over them.
+struct Shape {
+    size: FolioSize,
+    /// Whole folios only, at least one.
+    pages: u64,
+    series: Vec<Series>,
 }
 
-impl Measurement<'_> {
-    fn row(&self, key: RowKey, memory: &mut Memory) -> Result<Row, LiveError> {
-        let pages = memory.pages();
-        let mut costs = Vec::new();
-        let (mut wrong, mut last) = (0, Pinned::default());
-        for run in 0..WARM_UP + self.runs {
-            self.stop.check()?;
-            let began = thread_time();
-            last = (self.pin)(memory);
-            let taken = thread_time().saturating_sub(began);
-            wrong += memory.wrong_after(last);
-            memory.release();
-            if run >= WARM_UP {
-                costs.push(taken.as_secs_f64() * 1e9 / pages as f64);
-            }
+impl Shape {
+    fn new(request: &Request, size: FolioSize) -> Self {
+        let mechanisms = request.order.of::<Pin>().into_iter();
+        let series = mechanisms.filter_map(|mechanism| Series::new(mechanism, size));
+        Self {
+            size,
+            pages: request.order.pages.get().div_ceil(size.pages) * size.pages,
+            series: series.collect(),
         }
-        let figures = Figures::of_runs(costs).map(|figures| Figures {
-            tolls: vec![turns(figures.cost_per_page, last, pages)],
+    }
+
+    /// Runs each loop once, over descriptors that the first pass of one has faulted in.
+    fn run(&mut self, round: u32, stop: &Stop) -> Result<Scheduled, LiveError> {
+        let mut memory = Memory::new(self.pages, self.size.pages);
+        if let Some(first) = self.series.first() {
+            (first.pin)(&mut memory);
+            memory.release();
+        }
+        let mut scheduled = Scheduled::default();
+        for series in turns(round, &mut self.series) {
+            stop.check()?;
+            scheduled += series.run(&mut memory);
+        }
+        Ok(scheduled)
+    }
+
+    fn rows(self) -> Vec<Row> {
+        let rows = self.series.into_iter().map(|series| series.row(self.pages));
+        rows.collect()
+    }
+}
+
+/// The runs of a loop.
+struct Series {
+    key: RowKey,
+    pin: Loop,
+    /// CPU time of a page, in nanoseconds.
+    costs: Vec<f64>,
+    wrong: u64,
+    last: Pinned,
+}
+
+impl Series {
+    /// `None` where the mechanism is no loop.
+    fn new(mechanism: Pin, size: FolioSize) -> Option<Self> {
+        Some(Self {
+            key: key(mechanism, size),
+            pin: loop_of(mechanism)?,
+            costs: Vec::new(),
+            wrong: 0,
+            last: Pinned::default(),
+        })
+    }
+
+    fn run(&mut self, memory: &mut Memory) -> Scheduled {
+        let began = Scheduled::of_thread();
+        self.last = (self.pin)(memory);
+        let taken = Scheduled::of_thread() - began;
+        self.wrong += memory.wrong_after(self.last);
+        memory.release();
+        self.costs
+            .push(taken.ran.as_secs_f64() * 1e9 / memory.pages() as f64);
+        taken
+    }
+
+    fn row(self, pages: u64) -> Row {
+        let tried = pages * self.costs.len() as u64;
+        let figures = Figures::of_runs(self.costs).map(|figures| Figures {
+            tolls: vec![turns_of(figures.cost_per_page, self.last, pages)],
             ..figures
         });
-        let tried = pages * u64::from(WARM_UP + self.runs);
-        let check = Check::against_known("pin-counts", tried, wrong);
-        Ok(Row::new(key, Pages(pages), figures).with_checks(vec![check]))
+        let check = Check::against_known("pin-counts", tried, self.wrong);
+        Row::new(self.key, Pages(pages), figures).with_checks(vec![check])
     }
 }
 
 /// The only toll: the turns of the loop.
-fn turns(cost: f64, pinned: Pinned, pages: u64) -> Toll {
+fn turns_of(cost: f64, pinned: Pinned, pages: u64) -> Toll {
     let count_per_page = pinned.turns as f64 / pages as f64;
     Toll::new("turn", count_per_page, cost / count_per_page)
 }
@@ -155,15 +199,16 @@ mod tests {
     fn every_loop_leaves_the_expected_counts() {
         for size in SIZES.iter().filter(|size| size.pages <= 512) {
             let mut memory = Memory::new(4096, size.pages);
-            for (mechanism, pin) in loops() {
-                let measurement = Measurement {
-                    pin,
-                    runs: 2,
-                    stop: &Stop::new(),
-                };
-                let row = measurement.row(key(mechanism, *size), &mut memory).unwrap();
+            for (mechanism, _) in loops() {
+                let mut series = Series::new(mechanism, *size).unwrap();
+                series.run(&mut memory);
+                series.run(&mut memory);
+                let row = series.row(4096);
                 assert_eq!(row.checks[0].failed, 0, "{}", row.key);
-                assert_eq!(row.figures().unwrap().runs.len(), 2);
+                assert_eq!(
+                    (row.checks[0].tried, row.figures().unwrap().runs.len()),
+                    (8192, 2)
+                );
             }
         }
     }

@@ -33,6 +33,7 @@ use crate::LiveError;
 use crate::guest_memory::require_hugepages;
 use crate::host::{self, Watch};
 use crate::routes::limits::{Lacking, require_any};
+use crate::routes::turns::turns;
 use crate::vcpus::content::Content;
 use clones::Guests;
 use conversation::{CloneOrder, Extent};
@@ -120,7 +121,7 @@ impl<'a> Bench<'a> {
         let steps = u64::from(runs + 1) * lines.len() as u64;
         let mut phase = context.progress.begin_timed(PHASE, steps);
         for run in 0..=runs {
-            for LineRuns { line, outcome } in &mut lines {
+            for LineRuns { line, outcome } in turns(run, &mut lines) {
                 context.stop.check()?;
                 phase.step(&line.to_string());
                 let Ok(measured) = outcome else { continue };

@@ -98,7 +98,9 @@ fn table(discards: &[Discard<'_>]) -> Table {
         let toll = one.beside.and_then(|row| row.tolls().first());
         figure::optional(toll.map(|toll| figure::cost(toll.cost_per_page())))
     });
-    table.each(discards, Column::right("again, ns").rank(10), |one| cost(one.again));
+    table.each(discards, Column::right("again, ns").rank(10), |one| {
+        cost(one.again)
+    });
     table.each(discards, Column::left("comes back with").rank(11), |one| {
         found(one.figures.found)
     });

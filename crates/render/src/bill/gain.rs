@@ -1,17 +1,14 @@
 //! Gains of mechanisms over the one that the fix replaces, at the same batch; gains of batches; and how sure they are.
 
+use pagetoll_bill::row::{Interval, median};
 use pagetoll_bill::{Bill, Evidence, Figures, HostLoad, Role, Row};
 use pagetoll_compare::diff::LEAST_RUNS;
-use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::rows::pages_per_second;
 use crate::figure;
 use crate::setting;
 use crate::table::NONE;
 use crate::unique::unique;
-
-/// The share of bills in which the interval of a measured ratio holds the true one.
-const CONFIDENCE: f64 = 0.95;
 
 /// Rows that are compared with one another.
 pub(super) struct Gains<'a> {
@@ -40,17 +37,18 @@ pub(super) struct Ratio {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Certainty {
     Exact,
-    /// The true ratio is between these, and not 1.
+    /// Another bill's ratio is between these nine times in ten, and not 1.
     Between(f64, f64),
     Undecided,
 }
 
-/// The mean of some runs.
+/// A figure, and the factors by which another bill's may be less and more.
 #[derive(Clone, Copy)]
-struct Mean {
+struct Figure {
     value: f64,
-    stddev: f64,
-    runs: u32,
+    less: f64,
+    more: f64,
+    runs: usize,
 }
 
 impl<'a> Gains<'a> {
@@ -116,13 +114,13 @@ impl<'a> Gains<'a> {
         let by_rate = pages_per_second(row).is_some() && pages_per_second(other).is_some();
         let (row, other) = (row.figures()?, other.figures()?);
         if by_rate {
-            self.ratio(Mean::from_rate(row)?, Mean::from_rate(other)?)
+            self.ratio(Figure::from_rate(row)?, Figure::from_rate(other)?)
         } else {
-            self.ratio(Mean::from_cost(other), Mean::from_cost(row))
+            self.ratio(Figure::from_cost(other), Figure::from_cost(row))
         }
     }
 
-    fn ratio(&self, over: Mean, under: Mean) -> Option<Ratio> {
+    fn ratio(&self, over: Figure, under: Figure) -> Option<Ratio> {
         let value = over.value / under.value;
         let is_ratio = over.value > 0.0 && under.value > 0.0;
         is_ratio.then(|| Ratio {
@@ -220,56 +218,50 @@ impl Ratio {
     }
 }
 
-impl Mean {
+impl Figure {
     fn from_cost(figures: &Figures) -> Self {
+        let (less, more) = factors(figures).unwrap_or((f64::INFINITY, f64::INFINITY));
         Self {
             value: figures.cost_per_page,
-            stddev: figures.stddev.unwrap_or(0.0),
-            runs: runs(figures),
+            less,
+            more,
+            runs: figures.runs.len(),
         }
     }
 
+    /// A rate is less as its cost is more.
     fn from_rate(figures: &Figures) -> Option<Self> {
-        let rate = figures.rate?;
+        let of_cost = Self::from_cost(figures);
         Some(Self {
-            value: rate.pages_per_second,
-            stddev: rate.stddev.unwrap_or(0.0),
-            runs: runs(figures),
+            value: figures.rate?.pages_per_second,
+            less: of_cost.more,
+            more: of_cost.less,
+            ..of_cost
         })
     }
-
-    /// The square of the relative standard error.
-    fn relative_variance(self) -> f64 {
-        (self.stddev / self.value).powi(2) / f64::from(self.runs)
-    }
 }
 
-fn runs(figures: &Figures) -> u32 {
-    u32::try_from(figures.runs.len()).unwrap_or(u32::MAX)
+/// Factors from a figure down and up to the ends of its interval; in bills of earlier versions from the runs' median.
+fn factors(figures: &Figures) -> Option<(f64, f64)> {
+    let (middle, interval) = match figures.interval {
+        Some(interval) => (figures.cost_per_page, interval),
+        None => (
+            median(&figures.runs)?,
+            Interval::of_another_bill(&figures.runs)?,
+        ),
+    };
+    (interval.low > 0.0).then(|| (middle / interval.low, interval.high / middle))
 }
 
-/// Student's t on the logarithm of the ratio, whose variance is the sum of the relative ones (the delta method), with the
-/// degrees of freedom of B. L. Welch, Biometrika 34 (1947). A ratio is undecided where its interval has 1, or where either
-/// side has too few runs for `diff` to compare them.
-fn certainty(ratio: f64, over: Mean, under: Mean) -> Certainty {
-    let has_few = |of: Mean| usize::try_from(of.runs).is_ok_and(|runs| runs < LEAST_RUNS);
-    if has_few(over) || has_few(under) {
+/// The interval of another bill's ratio, whose sides differ independently of each other from those of this one. A ratio is
+/// undecided where its interval has 1, or where either side has too few runs for `diff` to compare them.
+fn certainty(ratio: f64, over: Figure, under: Figure) -> Certainty {
+    if over.runs < LEAST_RUNS || under.runs < LEAST_RUNS {
         return Certainty::Undecided;
     }
-    let variance = over.relative_variance() + under.relative_variance();
-    let half = match variance {
-        0.0 => 0.0,
-        _ => {
-            let term =
-                |of: Mean| (of.relative_variance() / variance).powi(2) / f64::from(of.runs - 1);
-            let freedom = 1.0 / (term(over) + term(under));
-            let Ok(student) = StudentsT::new(0.0, 1.0, freedom) else {
-                return Certainty::Undecided;
-            };
-            student.inverse_cdf(0.5 + CONFIDENCE / 2.0) * variance.sqrt()
-        }
-    };
-    let (low, high) = (ratio * (-half).exp(), ratio * half.exp());
+    let both = |over: f64, under: f64| over.ln().hypot(under.ln()).exp();
+    let low = ratio / both(over.less, under.more);
+    let high = ratio * both(over.more, under.less);
     if high.is_finite() && (low > 1.0 || high < 1.0) {
         Certainty::Between(low, high)
     } else {
@@ -281,12 +273,12 @@ fn certainty(ratio: f64, over: Mean, under: Mean) -> Certainty {
 mod tests {
     use super::*;
 
-    fn mean(runs: &[f64]) -> Mean {
-        Mean::from_cost(&Figures::of_runs(runs.to_vec()).unwrap())
+    fn figure(runs: &[f64]) -> Figure {
+        Figure::from_cost(&Figures::of_runs(runs.to_vec()).unwrap())
     }
 
     fn judged(over: &[f64], under: &[f64]) -> Certainty {
-        let (over, under) = (mean(over), mean(under));
+        let (over, under) = (figure(over), figure(under));
         certainty(over.value / under.value, over, under)
     }
 
@@ -300,25 +292,46 @@ mod tests {
         );
         assert_eq!(judged(&steady, &steady[..3]), Certainty::Undecided);
         assert_eq!(judged(&[20.0; 3], &[10.0; 3]), Certainty::Undecided);
-        assert_eq!(judged(&[20.0; 4], &[10.0; 4]), Certainty::Between(2.0, 2.0));
+        assert!(
+            matches!(judged(&[20.0; 4], &[10.0; 4]), Certainty::Between(low, high)
+            if (low - 2.0).abs() < 1e-9 && (high - 2.0).abs() < 1e-9)
+        );
         assert!(
             matches!(judged(&steady.map(|run| run * 1.8), &steady), Certainty::Between(low, high)
-            if 1.7 < low && low < 1.8 && 1.8 < high && high < 1.9)
+            if 1.6 < low && low < 1.8 && 1.8 < high && high < 2.0)
         );
     }
 
     #[test]
-    fn the_interval_is_that_of_students_t() {
-        let over = [18.0, 20.0, 22.0, 20.0];
-        let under = [9.5, 10.0, 10.5, 10.0];
-        let Certainty::Between(low, high) = judged(&over, &under) else {
+    fn the_sides_of_a_ratio_differ_independently() {
+        let side = |value, less, more| Figure {
+            value,
+            less,
+            more,
+            runs: 5,
+        };
+        let (over, under) = (side(30.0, 1.3, 1.4), side(10.0, 1.2, 1.1));
+        let Certainty::Between(low, high) = certainty(3.0, over, under) else {
             panic!("undecided");
         };
-        // By hand: a standard error of 0.04564, 4.412 degrees of freedom, t = 2.677; 2 * exp(-+ 2.677 * 0.04564).
+        // By hand: 3 / exp(sqrt(0.26236^2 + 0.09531^2)), and 3 * exp(sqrt(0.33647^2 + 0.18232^2)).
         assert!(
-            (low - 1.77).abs() < 0.005 && (high - 2.26).abs() < 0.005,
+            (low - 2.2694).abs() < 1e-3 && (high - 4.3985).abs() < 1e-3,
             "{low} {high}"
         );
+    }
+
+    #[test]
+    fn a_bill_of_an_earlier_version_has_the_interval_of_its_runs() {
+        let runs = vec![10.0, 11.0, 12.0, 13.0, 40.0];
+        let new = Figures::of_runs(runs.clone()).unwrap();
+        let old = Figures {
+            cost_per_page: 17.2,
+            stddev: Some(12.8),
+            interval: None,
+            ..new.clone()
+        };
+        assert_eq!(factors(&old), factors(&new));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Rates: pages that each mechanism populates in a second.
 
 use pagetoll_bill::row::{Interval, Rate};
-use pagetoll_bill::{Bill, Role, Row};
+use pagetoll_bill::{Bill, Evidence, Role, Row};
 
 use super::axes;
 use super::gain::{self, Gains};
@@ -16,15 +16,19 @@ pub(super) fn section(bill: &Bill) -> Section {
     let billed = own.filter(|row| row.figures().is_some() && rows::has_rates(bill));
     let gains = Gains::new(bill, billed.collect());
     let title = "Pages populated in a second, all vCPUs together";
-    Section::table(title, table(&gains))
+    Section::table(title, table(bill.evidence, &gains))
 }
 
-fn table(gains: &Gains<'_>) -> Table {
+fn table(evidence: Evidence, gains: &Gains<'_>) -> Table {
     let mut table = Table::default();
     let rows = &gains.rows;
     axes::label_with_roles(&mut table, rows);
     table.each(rows, Column::right("pages/s"), |row| rate(row));
-    table.each(rows, Column::right("90 % of samples").rank(2), |row| {
+    let nine_in_ten = match evidence {
+        Evidence::Measured => "90 % of bills",
+        Evidence::Exact | Evidence::Modelled => "90 % of samples",
+    };
+    table.each(rows, Column::right(nine_in_ten).rank(2), |row| {
         interval(row, |rate| figure::fixed(rate, 0))
     });
     let ceiling = Column::right("of populated").rank(4);
@@ -51,7 +55,7 @@ pub(super) fn rate(row: &Row) -> String {
     }
 }
 
-/// The interval of 90 % of the samples' rates.
+/// The interval of 90 % of the samples' rates, or of other bills'.
 pub(super) fn interval(row: &Row, written: impl Fn(f64) -> String) -> String {
     row.interval_of_rates().map_or_else(
         || NONE.to_owned(),

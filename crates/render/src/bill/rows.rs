@@ -53,7 +53,7 @@ pub(super) fn itemised(bill: &Bill) -> Vec<&Row> {
     rows.collect()
 }
 
-/// All pages in a second, the mean over the runs.
+/// All pages in a second.
 pub(super) fn pages_per_second(row: &Row) -> Option<f64> {
     Some(row.figures()?.rate?.pages_per_second)
 }

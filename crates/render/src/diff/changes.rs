@@ -72,7 +72,7 @@ pub(super) fn bars(diff: &Diff) -> Bars {
             label: change.key.to_string(),
             sum: figure::signed(percent, 1) + " %",
             amounts: vec![percent.min(0.0), percent.max(0.0)],
-            deviation: None,
+            error: None,
         }
     };
     Bars {

@@ -1,4 +1,4 @@
-//! Bars of parts, with a line for the deviation of each.
+//! Bars of parts, with a line for the spread of each.
 
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub(crate) struct Piece {
     title: String,
 }
 
-/// A standard deviation either way of the bar's end.
+/// Ends of a line across the bar's end.
 #[derive(Serialize)]
 pub(crate) struct ErrorBar {
     low: String,
@@ -70,7 +70,7 @@ fn length(bar: &Bar, by: Length) -> f64 {
     let positive = |amount: &f64| amount.max(0.0);
     match by {
         Length::Amount => {
-            let end = sum(bar) + bar.deviation.unwrap_or(0.0);
+            let end = bar.error.map_or(0.0, |error| error.high).max(sum(bar));
             end.max(bar.amounts.iter().map(positive).sum())
         }
         Length::OwnShare => bar.amounts.iter().map(positive).sum(),
@@ -124,13 +124,13 @@ fn signed(names: &[String], amounts: &[f64], zero: f64, scale: f64) -> Vec<Piece
     pieces.collect()
 }
 
-/// No error bar of a deviation that is nothing.
+/// No error bar of a spread that is nothing.
 fn error(bar: &Bar, scale: f64) -> Option<ErrorBar> {
-    let deviation = bar.deviation.filter(|deviation| *deviation > 0.0)?;
+    let error = bar.error.filter(|error| error.high > error.low)?;
     let at = |value: f64| format!("{:.2}", value.max(0.0) * scale);
     Some(ErrorBar {
-        low: at(sum(bar) - deviation),
-        high: at(sum(bar) + deviation),
+        low: at(error.low),
+        high: at(error.high),
     })
 }
 
@@ -147,6 +147,8 @@ impl Piece {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_bill::row::Interval;
+
     use super::*;
 
     fn bars(length: Length, amounts: &[f64]) -> Bars {
@@ -154,7 +156,10 @@ mod tests {
             label: String::new(),
             sum: String::new(),
             amounts: vec![*amount],
-            deviation: Some(10.0),
+            error: Some(Interval {
+                low: amount - 10.0,
+                high: amount + 10.0,
+            }),
         };
         Bars {
             unit: String::new(),

@@ -148,6 +148,7 @@ fn a_busy_host_is_warned_of_and_an_idle_one_is_not() {
             load_average: 0.3,
             others,
             steal: 0.0,
+            waited: None,
         };
         bill.provenance.inputs.host_load = Some(load);
         rendered(&bill, Format::Text)
@@ -313,13 +314,13 @@ fn a_page_of_several_vcpus_begins_with_its_curves_and_every_bar_is_seen() {
 }
 
 #[test]
-fn a_deviation_is_an_error_bar() {
+fn a_spread_is_an_error_bar() {
     let mut bill = samples::demand_live();
     bill.rows.retain(|row| row.key.vcpus == Some(1));
     let page = rendered(&bill, Format::Html);
     let bars = page.matches("<div class=\"bar\">").count();
     assert_eq!(page.matches("<path class=\"e\"").count(), bars);
-    assert!(page.contains("a standard deviation either way"));
+    assert!(page.contains("90 % of other bills of the order, or a standard deviation either way"));
 }
 
 #[test]

@@ -281,17 +281,9 @@ fn row(scenario: &Scenario, runs: &[&RunResult]) -> Sampled {
     let samples = runs.iter().map(|ran| tolls(scenario, ran)).collect();
     let mut sampled = Sampled::new(key, Pages(pages), samples);
     if let Some(figures) = sampled.row.figures_mut() {
-        figures.rate = Some(Rate {
-            pages_per_second: rate(scenario.vcpus, figures.cost_per_page),
-            stddev: None,
-        });
+        figures.rate = Some(Rate::of_cost(scenario.vcpus, figures.cost_per_page));
     }
     sampled
-}
-
-/// Pages of all vCPUs in a second, of what a page takes each.
-pub(crate) fn rate(vcpus: u32, nanos: f64) -> f64 {
-    f64::from(vcpus) * 1e9 / nanos
 }
 
 /// A part of a page's cost below which it is rounding.

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use pagetoll_backend::{Class, Error, Stop};
-use pagetoll_bill::row::RowSelection;
+use pagetoll_bill::row::{Rate, RowSelection};
 use pagetoll_bill::{Route, Spec, Toll};
 use pagetoll_cost::published::{ModelOrder, Orders, PublishedFigure, PublishedUnit};
 use pagetoll_cost::{CostKey, CostTable};
 use rayon::prelude::*;
 
 use crate::backend;
-use crate::routes::{Modelled, Ordered, demand};
+use crate::routes::{Modelled, Ordered};
 use crate::sensitivity::{Sensitivity, dominating};
 use crate::validate::Comparison;
 
@@ -193,7 +193,9 @@ impl Ran {
                 Some(name) => of_toll(tolls, name, unit)?,
             };
             Ok(match unit {
-                PublishedUnit::PagesPerSecond => demand::rate(vcpus, cost + beside),
+                PublishedUnit::PagesPerSecond => {
+                    Rate::of_cost(vcpus, cost + beside).pages_per_second
+                }
                 PublishedUnit::Ns | PublishedUnit::Ratio | PublishedUnit::Share => cost + beside,
             })
         };

@@ -1,12 +1,12 @@
 //! A line of a bill before it is a row: a mechanism on so many vCPUs with a batch, and its runs.
 
 use std::fmt;
-use std::time::Duration;
 
 use pagetoll_bill::RouteMechanism;
 use pagetoll_bill::route::live::Demand;
 
 use super::folios::Folios;
+use crate::cpu_time::Scheduled;
 use crate::routes::limits::Lacking;
 use pagetoll_pager::Counts;
 
@@ -32,10 +32,10 @@ impl fmt::Display for Line {
 pub(super) struct Measured {
     /// From the first vCPU's start to the last one's end, in nanoseconds.
     pub(super) wall: f64,
-    /// CPU time of all vCPU threads together.
-    pub(super) worked: Duration,
-    /// CPU time of all readers together.
-    pub(super) readers_worked: Duration,
+    /// Times of all vCPU threads together.
+    pub(super) vcpus: Scheduled,
+    /// Times of all readers together.
+    pub(super) readers: Scheduled,
     /// Faults that vCPU threads resolved, and readers.
     pub(super) by_vcpus: Counts,
     pub(super) by_readers: Counts,

@@ -23,8 +23,10 @@ mod wake_ups;
 use std::collections::BTreeMap;
 
 use pagetoll_backend::Context;
+use pagetoll_bill::HostLoad;
 use pagetoll_cost::{Nearness, Topology};
 
+use crate::cpu_time::Scheduled;
 use crate::vcpus::content::Content;
 use crate::{LiveError, host};
 pub use estimate::Estimate;
@@ -127,6 +129,8 @@ pub struct Measurements {
     pub topology: Topology,
     /// The kernel and the CPU that were measured, as bills have them.
     pub stack: BTreeMap<String, String>,
+    /// Load of the host meanwhile, of which the calling thread waited for others.
+    pub load: HostLoad,
     rounds: Vec<BTreeMap<Primitive, f64>>,
     absent: BTreeMap<Primitive, String>,
 }
@@ -141,9 +145,11 @@ pub fn measure(rounds: u32, context: &Context<'_>) -> Result<Measurements, LiveE
     host::require_memory((SOURCE_PAGES + 8 * PAGES) * 4096)?;
     let content = Content::WORDS.bytes(SOURCE_PAGES);
     let cpus = topology::Cpus::of_this_host();
+    let (watch, before) = (host::Watch::begin()?, Scheduled::of_thread());
     let mut found = Measurements {
         topology: cpus.topology(),
         stack: host::stack(),
+        load: HostLoad::default(),
         rounds: Vec::new(),
         absent: BTreeMap::new(),
     };
@@ -158,6 +164,7 @@ pub fn measure(rounds: u32, context: &Context<'_>) -> Result<Measurements, LiveE
         }
         found.add(round);
     }
+    found.load = watch.end_of(Scheduled::of_thread() - before)?;
     Ok(found)
 }
 

@@ -6,7 +6,6 @@
 mod tolls;
 
 use pagetoll_bill::route::live::Demand;
-use pagetoll_bill::row::Rate;
 use pagetoll_bill::spec::{Ring, Sharing};
 use pagetoll_bill::{Check, Crossings, Figures, Operation, Row, RowKey, System, Toll, Unavailable};
 use pagetoll_units::Pages;
@@ -16,38 +15,24 @@ use super::request::Request;
 use crate::guest_memory::{is_hugetlb, page_size};
 use crate::vcpus::place;
 use pagetoll_pager::Counts;
-use tolls::{Items, Turn};
-
-/// The rows of a bill, and notes about them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Rows {
-    pub(super) rows: Vec<Row>,
-    pub(super) notes: Vec<String>,
-}
+use tolls::Turn;
 
 /// One row for each line.
-pub(super) fn rows(request: &Request, lines: &[LineRuns]) -> Rows {
-    let mut all = Rows::default();
-    for LineRuns { line, outcome } in lines {
+pub(super) fn rows(request: &Request, lines: &[LineRuns]) -> Vec<Row> {
+    let row = |LineRuns { line, outcome }: &LineRuns| {
         let ordered = OrderedLine {
             request,
             line: *line,
         };
-        let row = match outcome {
-            Ok(runs) => {
-                let items = ordered.items(runs, ordered.touching(lines).as_deref());
-                let note = |why| format!("{line}: {why}");
-                all.notes.extend(items.unresolved.map(note));
-                ordered.measured(runs, items.tolls)
-            }
+        match outcome {
+            Ok(runs) => ordered.measured(runs, ordered.touching(lines).as_deref()),
             Err(lacking) => {
                 let reason = format!("{}; {}", lacking.what, lacking.remedy);
                 ordered.row(Err(Unavailable(reason)))
             }
-        };
-        all.rows.push(row);
-    }
-    all
+        }
+    };
+    lines.iter().map(row).collect()
 }
 
 /// One row for each line of the kernel's own test, from the rates of its runs.
@@ -59,10 +44,7 @@ pub(super) fn selftests(request: &Request, all: &[SelftestRuns]) -> Vec<Row> {
         };
         let per_vcpu = 1e9 * f64::from(line.vcpus);
         let costs = rates.iter().map(|rate| per_vcpu / rate).collect();
-        let figures = Figures::of_runs(costs).map(|figures| Figures {
-            rate: Rate::of_runs(rates),
-            ..figures
-        });
+        let figures = Figures::of_runs(costs).map(|figures| figures.with_rate(line.vcpus));
         let key = ordered.key(Operation::DemandPagingTest);
         Row::new(key, ordered.pages(), figures)
     };
@@ -113,14 +95,11 @@ impl OrderedLine<'_> {
         }
     }
 
-    fn measured(&self, runs: &[Measured], tolls: Vec<Toll>) -> Row {
-        let pages = self.pages().get() as f64;
-        let rates: Vec<f64> = runs.iter().map(|run| pages * 1e9 / run.wall).collect();
+    fn measured(&self, runs: &[Measured], touching: Option<&[f64]>) -> Row {
         let figures = Figures::of_runs(self.costs(runs)).map(|figures| Figures {
-            rate: Rate::of_runs(&rates),
             crossings: self.crossings(runs),
-            tolls,
-            ..figures
+            tolls: self.tolls(runs, touching),
+            ..figures.with_rate(self.line.vcpus)
         });
         let last = runs.last().map(|run| run.folios.clone());
         Row {
@@ -145,20 +124,15 @@ impl OrderedLine<'_> {
         (found.line != self.line).then(|| self.costs(runs))
     }
 
-    fn items(&self, runs: &[Measured], touching: Option<&[f64]>) -> Items {
-        let pages = self.pages().get() as f64;
+    fn tolls(&self, runs: &[Measured], touching: Option<&[f64]>) -> Vec<Toll> {
         let costs = self.costs(runs);
-        let turn = |number: usize| {
-            let timed: Vec<Toll> = tolls::timed(&runs[number].counts(), pages).collect();
-            Turn {
-                cost: costs[number],
-                timed: Toll::sum(&timed),
-                touch: touching.and_then(|touching| touching.get(number)).copied(),
-            }
+        let turn = |number: usize| Turn {
+            cost: costs[number],
+            counts: runs[number].counts(),
+            touch: touching.and_then(|touching| touching.get(number)).copied(),
         };
         let turns: Vec<Turn> = (0..runs.len()).map(turn).collect();
-        let tried = pages * runs.len() as f64;
-        tolls::items(self.line.mechanism, &turns, &sum(runs), tried)
+        tolls::tolls(self.line.mechanism, &turns, self.pages().get() as f64)
     }
 
     /// Deliveries of a page's faults, by kind; kinds that did not occur are left out.

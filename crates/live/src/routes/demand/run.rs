@@ -3,8 +3,6 @@
 pub(crate) mod sequence;
 pub(crate) mod touch;
 
-use std::time::Duration;
-
 use pagetoll_backend::Stop;
 use pagetoll_bill::RouteMechanism;
 use pagetoll_bill::route::live::Demand;
@@ -15,7 +13,7 @@ use vm_memory::GuestAddress;
 use super::folios;
 use super::line::{Line, Measured};
 use super::request::Request;
-use crate::cpu_time::thread_time;
+use crate::cpu_time::Scheduled;
 use crate::gmem::GmemSlots;
 use crate::guest_memory::{self, page_size};
 use crate::vcpus::content::Content;
@@ -38,11 +36,11 @@ pub(super) struct Setup<'a> {
     pub(super) stop: &'a Stop,
 }
 
-/// Counts and CPU time of readers.
+/// Counts and times of readers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Served {
     counts: Counts,
-    worked: Duration,
+    scheduled: Scheduled,
 }
 
 impl Setup<'_> {
@@ -201,7 +199,7 @@ impl Setup<'_> {
         let mut all = Served::default();
         for reader in served {
             all.counts.add(&reader.counts);
-            all.worked += reader.worked;
+            all.scheduled += reader.scheduled;
         }
         Ok((done, all))
     }
@@ -220,14 +218,14 @@ impl Setup<'_> {
         let role = Role::Reader(number, self.vcpus());
         let cpu = place::cpu_for(role, self.request.placement, &host::allowed_cpus());
         place::pin(cpu)?;
-        let before = thread_time();
+        let before = Scheduled::of_thread();
         let counts = pager.serve(
             number % pager.userfaultfds(),
             end,
             self.request.pager_multiplexer(),
         )?;
-        let worked = thread_time() - before;
-        Ok(Served { counts, worked })
+        let scheduled = Scheduled::of_thread() - before;
+        Ok(Served { counts, scheduled })
     }
 
     /// Looks at the memory, whose userfaultfds are closed by now.
@@ -246,13 +244,15 @@ impl Setup<'_> {
                 .wrong_pages(&backing.memory, backing.layout, vcpu, order)
         });
         let mut by_vcpus = Counts::default();
-        touched
-            .iter()
-            .for_each(|touched| by_vcpus.add(&touched.counts));
+        let mut vcpus = Scheduled::default();
+        for touched in touched {
+            by_vcpus.add(&touched.counts);
+            vcpus += touched.scheduled;
+        }
         Ok(Measured {
             wall: wall(touched),
-            worked: touched.iter().map(|touched| touched.worked).sum(),
-            readers_worked: served.worked,
+            vcpus,
+            readers: served.scheduled,
             by_vcpus,
             by_readers: served.counts,
             folios,

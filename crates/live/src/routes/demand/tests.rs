@@ -254,6 +254,7 @@ fn a_bill_says_what_limits_it() {
         load_average: 0.0,
         others: 0.0,
         steal: 0.0,
+        waited: None,
     };
     let notes = draft(&request, &bench, load).notes;
     let said = |words: &str| notes.iter().any(|note| note.contains(words));

@@ -1,10 +1,11 @@
 //! From runs to rows: three of each line, one for each boundary. Pure.
 //!
 //! The cost of a page is the time until the boundary over the pages that it is about: those of the image, or of the working
-//! set. All guests of all runs give the median and the 95th percentile.
+//! set. A run's is that of the guest in the middle, a row's that of the run in the middle; all guests of all runs give the 95th
+//! percentile.
 
 use pagetoll_bill::route::Restore;
-use pagetoll_bill::row::{KeptMemory, PageCache, Restored};
+use pagetoll_bill::row::{KeptMemory, PageCache, Restored, median};
 use pagetoll_bill::{Check, Crossings, Figures, Operation, Row, RowKey, System, Toll, Unavailable};
 use pagetoll_units::Pages;
 
@@ -94,11 +95,18 @@ impl OrderedLine<'_> {
 
     fn row(&self, boundary: Operation, measured: &Measured, lines: &[LineRuns]) -> Row {
         let pages = self.pages(boundary);
-        let of_run = |run: &Vec<CloneReport>| mean(run, |report| time(boundary, report));
-        let costs = measured.runs.iter();
-        let costs = costs.map(|run| of_run(run) / pages.get() as f64);
+        let of_run = |run: &Vec<CloneReport>| {
+            let times: Vec<f64> = run.iter().map(|report| time(boundary, report)).collect();
+            median(&times).map(|time| time / pages.get() as f64)
+        };
+        let costs = measured.runs.iter().filter_map(of_run);
         let figures = Figures::of_runs(costs.collect()).map(|figures| Figures {
-            restored: self.restored(boundary, measured, lines),
+            restored: self
+                .restored(boundary, measured, lines)
+                .map(|restored| Restored {
+                    median: figures.cost_per_page * pages.get() as f64,
+                    ..restored
+                }),
             crossings: (boundary == Operation::LastPage).then(|| self.crossings(measured)),
             tolls: match boundary {
                 Operation::LastPage => self.tolls(measured, figures.cost_per_page),
@@ -178,17 +186,19 @@ impl OrderedLine<'_> {
         }
     }
 
-    /// Items of the last page's cost. Handlers are timed; where one vCPU waits for one reader their times are parts of it.
+    /// Items of the last page's cost, of the guests of which it is the median. Handlers are timed; where one vCPU waits for one reader their times are parts of it.
     fn tolls(&self, measured: &Measured, cost: f64) -> Vec<Toll> {
         let pages = self.request.order.pages.get() as f64;
-        let first = mean(measured.reports(), |report| report.first as f64) / pages;
+        let middle = middle(measured);
+        let first = mean(middle.iter().copied(), |report| report.first as f64) / pages;
         let mut tolls = vec![Toll::once("before the first instruction", first)];
         let is_serial = self.line.vcpus == 1
             && (self.request.readers == 1 || self.line.mechanism == Restore::Exit)
             && self.line.mechanism != Restore::UffdPrefault;
         let item = |name, time: fn(&Handled) -> u64| {
-            let calls = mean(measured.reports(), |report| report.handled.calls as f64);
-            let time = mean(measured.reports(), |report| time(&report.handled) as f64);
+            let of_middle = || middle.iter().copied();
+            let calls = mean(of_middle(), |report| report.handled.calls as f64);
+            let time = mean(of_middle(), |report| time(&report.handled) as f64);
             (time > 0.0 && calls > 0.0).then(|| Toll::new(name, calls / pages, time / calls))
         };
         if is_serial {
@@ -335,6 +345,26 @@ fn time(boundary: Operation, report: &CloneReport) -> f64 {
         _ => report.last,
     };
     nanos as f64
+}
+
+/// Reports of the guests in the middle of the runs in the middle, by the time of the last page: of an even number, of two.
+fn middle(measured: &Measured) -> Vec<&CloneReport> {
+    let last = |report: &&CloneReport| report.last;
+    let guests = measured.runs.iter().map(|run| {
+        let mut guests: Vec<_> = run.iter().collect();
+        guests.sort_by_key(last);
+        in_the_middle(guests)
+    });
+    let mut runs: Vec<_> = guests.filter(|guests| !guests.is_empty()).collect();
+    runs.sort_by_key(|guests| guests.iter().map(last).sum::<u64>() / guests.len() as u64);
+    in_the_middle(runs).into_iter().flatten().collect()
+}
+
+/// The one or the two in the middle of a sorted list.
+fn in_the_middle<T>(sorted: Vec<T>) -> Vec<T> {
+    let skipped = sorted.len().saturating_sub(1) / 2;
+    let count = sorted.len() - 2 * skipped;
+    sorted.into_iter().skip(skipped).take(count).collect()
 }
 
 /// The mean over guests; 0 of none.

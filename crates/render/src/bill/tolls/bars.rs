@@ -1,6 +1,7 @@
 //! Bars of tolls: a colour for each of the largest, and one for all others.
 
-use pagetoll_bill::{Bill, Row, Toll};
+use pagetoll_bill::row::Interval;
+use pagetoll_bill::{Bill, Figures, Row, Toll};
 
 use crate::bill::{axes, rows};
 use crate::document::{Bar, Bars, Length, Section};
@@ -24,7 +25,7 @@ pub(crate) fn section(bill: &Bill, length: Length) -> Section {
         label,
         sum: figure::cost(Toll::sum(row.tolls())),
         amounts: amounts(row, &parts),
-        deviation: row.figures().and_then(|figures| figures.stddev),
+        error: row.figures().and_then(error),
     });
     let unit = rows::unit(bill);
     let bars = Bars {
@@ -37,6 +38,17 @@ pub(crate) fn section(bill: &Bill, length: Length) -> Section {
         parts,
     };
     Section::bars("What a page pays for", bars)
+}
+
+/// The interval of a measured cost; in bills of earlier versions a standard deviation either way.
+fn error(figures: &Figures) -> Option<Interval> {
+    let cost = figures.cost_per_page;
+    let deviation = figures.stddev.map(|deviation| Interval {
+        low: cost - deviation,
+        high: cost + deviation,
+    });
+    let interval = figures.interval.filter(|_| !figures.runs.is_empty());
+    deviation.or(interval)
 }
 
 /// The tolls with the largest share of any row, one for each colour, in the order of the rows; all others are one part.

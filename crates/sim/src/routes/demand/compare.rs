@@ -4,13 +4,12 @@ use std::fmt;
 
 use pagetoll_bill::route::Demand;
 use pagetoll_bill::row::error_of;
-use pagetoll_bill::row::{Interval, PublishedRate};
+use pagetoll_bill::row::{Interval, PublishedRate, Rate};
 use pagetoll_bill::{RouteMechanism, Row};
 use pagetoll_cost::CostKey;
 use pagetoll_cost::CostTable;
 use pagetoll_cost::published::{PublishedFigure, PublishedUnit};
 
-use super::rate;
 use super::usl::{Point, Scalability, median};
 
 /// Sets what was published beside each row that is the published scenario, and sums up how far the model is off.
@@ -98,8 +97,8 @@ fn set_scalability(rows: &mut [Row], mechanism: Demand, all: &[Point]) {
 /// Returns whether a published rate is inside the middle 90 % of the samples, which are costs.
 fn is_inside(row: &Row, published: PublishedRate) -> bool {
     let within = |Interval { low, high }: Interval| {
-        let vcpus = row.key.vcpus.unwrap_or(1);
-        (rate(vcpus, high)..=rate(vcpus, low)).contains(&published.pages_per_second)
+        let rate = |cost| Rate::of_cost(row.key.vcpus.unwrap_or(1), cost).pages_per_second;
+        (rate(high)..=rate(low)).contains(&published.pages_per_second)
     };
     row.figures()
         .and_then(|figures| figures.interval)

@@ -46,7 +46,7 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
     round.note(Primitive::GuestZeroFill, worked(&kernel));
     let uffd = run(round, Demand::Uffd)?;
     round.note(Primitive::GuestSleep, worked(&uffd));
-    let reader = nanoseconds(uffd.readers_worked) / PAGES as f64;
+    let reader = nanoseconds(uffd.readers.ran) / PAGES as f64;
     round.note(Primitive::GuestReader, reader);
     find_page(round)
 }
@@ -72,7 +72,7 @@ fn find_page(round: &mut Round<'_>) -> Result<(), LiveError> {
 
 /// CPU time of the vCPU thread for a page.
 fn worked(run: &Measured) -> f64 {
-    nanoseconds(run.worked) / PAGES as f64
+    nanoseconds(run.vcpus.ran) / PAGES as f64
 }
 
 /// A run of the route itself, on one vCPU, page by page.

@@ -53,6 +53,7 @@ fn a_stop_ends_the_measurement() {
 fn made_up(rounds: &[&[(Primitive, f64)]]) -> Measurements {
     Measurements {
         topology: Topology::flat(1),
+        load: pagetoll_bill::HostLoad::default(),
         stack: BTreeMap::new(),
         rounds: rounds
             .iter()

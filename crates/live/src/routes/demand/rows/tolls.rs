@@ -1,93 +1,82 @@
 //! The cost of a page item by item. Pure.
 //!
-//! Handlers time what they do. What is left after that and after touching, which is what `populated` costs with as many
-//! vCPUs, is the difference of two wall times of different runs, each with its own noise; divided by the few faults of a
-//! large batch, noise of 100 ns a page became thousands of nanoseconds of either sign. Runs of all mechanisms take turns,
-//! so the difference is taken turn by turn, which cancels drift, and its spread is its error. A difference within its
-//! error is not an item of its own: it stays together with touching, and a note gives its upper bound.
+//! Items are those of the run in the middle, whose cost is the row's; of an even number of runs, those of two. Handlers time what
+//! they do. What is left after that and after touching, which is what `populated` costs with as many vCPUs, is the difference of
+//! two wall times of different runs, each with its own noise; divided by the few faults of a large batch, noise of 100 ns a page
+//! became thousands of nanoseconds of either sign. Runs of all mechanisms take turns, so the difference is taken turn by turn,
+//! which cancels drift. Where another bill's could be less than nothing, it is no item of its own, and stays together with
+//! touching.
 
 use std::time::Duration;
 
+use pagetoll_bill::Toll;
 use pagetoll_bill::route::live::Demand;
-use pagetoll_bill::{Spread, Toll};
+use pagetoll_bill::row::{Interval, median};
 
 use pagetoll_pager::Counts;
 
-/// Standard errors by which a difference must exceed zero.
-const SIGNIFICANT: f64 = 3.0;
-
 /// One run of a line, in nanoseconds for each page of a vCPU.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) cost: f64,
-    /// Part of it that handlers timed.
-    pub(super) timed: f64,
+    pub(super) counts: Counts,
     /// Cost of the run of `populated` in the same turn; `None` where that is not measured, or is this line.
     pub(super) touch: Option<f64>,
 }
 
-/// The items of a row; they sum to its cost.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Items {
-    pub(super) tolls: Vec<Toll>,
-    /// Item that could not be separated from touching, and its upper bound.
-    pub(super) unresolved: Option<String>,
-}
-
-/// Itemises the runs of a line; `counts` are those of all of them, over `pages` pages.
-pub(super) fn items(mechanism: Demand, turns: &[Turn], counts: &Counts, pages: f64) -> Items {
-    let rests: Vec<f64> = turns
-        .iter()
-        .map(|turn| turn.cost - turn.timed - turn.touch.unwrap_or(0.0))
-        .collect();
-    let touches: Option<Vec<f64>> = turns.iter().map(|turn| turn.touch).collect();
-    let Some(rest) = Spread::new(&rests) else {
-        return Items::default();
-    };
-    let (name, count) = match (mechanism, counts.faults) {
-        (Demand::Populated, _) => ("", 1.0),
-        (Demand::Kernel, _) => ("fault", 1.0),
-        (Demand::Uffd, faults) => ("deliver-and-wake", faults as f64 / pages),
-        (Demand::Exit | Demand::ExitGmem, faults) => ("exit-and-enter", faults as f64 / pages),
-    };
-    let error = rest.stddev / (turns.len() as f64).sqrt();
-    let is_resolved = rest.mean > SIGNIFICANT * error && count > 0.0;
-    let touch = touches
-        .as_deref()
-        .and_then(Spread::new)
-        .map(|touch| touch.mean);
-    let timed = timed(counts, pages);
-    match touch {
-        Some(touch) if is_resolved => {
-            let last = Toll::new(name, count, rest.mean / count);
-            let tolls = [Toll::once("touch", touch)].into_iter().chain(timed);
-            Items {
-                tolls: tolls.chain([last]).collect(),
-                unresolved: None,
-            }
-        }
-        _ => {
-            let joint = match mechanism {
-                Demand::Populated => "touch".to_owned(),
-                _ => format!("touch+{name}"),
-            };
-            let last = Toll::once(joint, rest.mean + touch.unwrap_or(0.0));
-            let most = (rest.mean + SIGNIFICANT * error).max(0.0);
-            let bound = match turns.len() {
-                1 => "one run gives no upper bound".to_owned(),
-                _ => format!("at most {most:.0} ns a page"),
-            };
-            Items {
-                tolls: timed.chain([last]).collect(),
-                unresolved: touch
-                    .map(|_| format!("{name} is not resolved from the noise of touch: {bound}")),
-            }
-        }
+impl Turn {
+    /// The cost without what handlers timed and without touching.
+    fn rest(&self, pages: f64) -> f64 {
+        let timed: Vec<Toll> = timed(&self.counts, pages).collect();
+        self.cost - Toll::sum(&timed) - self.touch.unwrap_or(0.0)
     }
 }
 
+/// The items of runs over `pages` pages each; they sum to the median of their costs.
+pub(super) fn tolls(mechanism: Demand, turns: &[Turn], pages: f64) -> Vec<Toll> {
+    let costs: Vec<f64> = turns.iter().map(|turn| turn.cost).collect();
+    let Some(cost) = median(&costs) else {
+        return Vec::new();
+    };
+    let touches: Option<Vec<f64>> = turns.iter().map(|turn| turn.touch).collect();
+    let touch = touches.as_deref().and_then(median);
+    let middle = middle(turns);
+    let pages_of_middle = pages * middle.len() as f64;
+    let mut counts = Counts::default();
+    middle.iter().for_each(|turn| counts.add(&turn.counts));
+    let mut items: Vec<Toll> = timed(&counts, pages_of_middle).collect();
+    let (name, count) = match (mechanism, counts.faults) {
+        (Demand::Populated, _) => ("", 1.0),
+        (Demand::Kernel, _) => ("fault", 1.0),
+        (Demand::Uffd, faults) => ("deliver-and-wake", faults as f64 / pages_of_middle),
+        (Demand::Exit | Demand::ExitGmem, faults) => {
+            ("exit-and-enter", faults as f64 / pages_of_middle)
+        }
+    };
+    let untimed = cost - Toll::sum(&items);
+    let rests: Vec<f64> = turns.iter().map(|turn| turn.rest(pages)).collect();
+    let is_resolved = Interval::of_another_bill(&rests).is_some_and(|rest| rest.low > 0.0);
+    match touch.filter(|touch| is_resolved && count > 0.0 && untimed > *touch) {
+        Some(touch) => {
+            items.insert(0, Toll::once("touch", touch));
+            items.push(Toll::new(name, count, (untimed - touch) / count));
+        }
+        None if mechanism == Demand::Populated => items.push(Toll::once("touch", untimed)),
+        None => items.push(Toll::once(format!("touch+{name}"), untimed)),
+    }
+    items
+}
+
+/// The one or the two turns whose costs are the median.
+fn middle(turns: &[Turn]) -> Vec<Turn> {
+    let mut sorted = turns.to_vec();
+    sorted.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+    let skipped = sorted.len().saturating_sub(1) / 2;
+    sorted[skipped..sorted.len() - skipped].to_vec()
+}
+
 /// Items that handlers have timed; those that took no time are left out.
-pub(super) fn timed(counts: &Counts, pages: f64) -> impl Iterator<Item = Toll> {
+fn timed(counts: &Counts, pages: f64) -> impl Iterator<Item = Toll> {
     let found = counts.reported + counts.decoded;
     let items = [
         ("find-page", found, counts.resolving),
@@ -108,33 +97,37 @@ pub(super) fn timed(counts: &Counts, pages: f64) -> impl Iterator<Item = Toll> {
 mod tests {
     use super::*;
 
+    /// A fault for each 64 pages, as with a batch of 64.
     fn turn(cost: f64, touch: f64) -> Turn {
         Turn {
             cost,
-            timed: 0.0,
+            counts: Counts {
+                faults: 10,
+                ..Counts::default()
+            },
             touch: Some(touch),
         }
     }
 
-    /// A fault for each 64 pages, as with a batch of 64.
-    fn exits(turns: &[Turn]) -> Items {
-        let pages = 640.0 * turns.len() as f64;
-        let counts = Counts {
-            faults: 10 * turns.len() as u64,
-            ..Counts::default()
-        };
-        items(Demand::Exit, turns, &counts, pages)
+    fn exits(turns: &[Turn]) -> Vec<Toll> {
+        let tolls = tolls(Demand::Exit, turns, 640.0);
+        let costs: Vec<f64> = turns.iter().map(|turn| turn.cost).collect();
+        assert!((Toll::sum(&tolls) - median(&costs).unwrap()).abs() < 1e-9);
+        tolls
+    }
+
+    fn names(tolls: &[Toll]) -> Vec<&str> {
+        tolls.iter().map(|toll| toll.name.as_str()).collect()
     }
 
     #[test]
-    fn a_difference_beyond_its_error_is_an_item_per_fault() {
-        let items = exits(&[
+    fn a_difference_that_every_turn_has_is_an_item_per_fault() {
+        let tolls = exits(&[
             turn(1400.0, 1000.0),
             turn(1410.0, 1000.0),
             turn(1390.0, 1000.0),
         ]);
-        assert_eq!(items.unresolved, None);
-        let last = &items.tolls[1];
+        let last = &tolls[1];
         assert_eq!(
             (last.name.as_str(), last.count_per_page),
             ("exit-and-enter", 1.0 / 64.0)
@@ -143,41 +136,57 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_within_its_error_has_an_upper_bound_and_no_item() {
-        // The mean is -20 and the standard error 10 * sqrt(3).
-        let items = exits(&[
+    fn a_difference_that_could_be_nothing_is_no_item() {
+        let tolls = exits(&[
             turn(950.0, 1000.0),
             turn(1010.0, 1000.0),
             turn(980.0, 1000.0),
         ]);
-        let names: Vec<_> = items.tolls.iter().map(|toll| toll.name.as_str()).collect();
-        assert_eq!(names, ["touch+exit-and-enter"]);
-        assert_eq!(items.tolls[0].cost_each, 980.0);
-        let reason = items.unresolved.unwrap();
-        assert!(reason.ends_with("at most 32 ns a page"), "{reason}");
+        assert_eq!(names(&tolls), ["touch+exit-and-enter"]);
+        assert_eq!(tolls[0].cost_each, 980.0);
     }
 
     #[test]
     fn drift_that_both_runs_of_a_turn_share_cancels() {
-        let items = exits(&[
+        let tolls = exits(&[
             turn(1100.0, 1000.0),
             turn(5101.0, 5000.0),
             turn(3099.0, 3000.0),
         ]);
-        assert_eq!(items.unresolved, None);
-        assert!((items.tolls[1].cost_per_page() - 100.0).abs() < 1e-9);
+        assert_eq!(names(&tolls), ["touch", "exit-and-enter"]);
+        assert!((tolls[1].cost_per_page() - 99.0).abs() < 1e-9);
     }
 
     #[test]
-    fn one_run_that_is_less_than_touching_gives_no_bound() {
-        let items = exits(&[turn(900.0, 1000.0)]);
-        assert!(
-            items
-                .unresolved
-                .unwrap()
-                .ends_with("one run gives no upper bound")
+    fn one_run_does_not_tell_a_fault_from_touching() {
+        assert_eq!(
+            names(&exits(&[turn(1900.0, 1000.0)])),
+            ["touch+exit-and-enter"]
         );
-        assert_eq!(items.tolls.len(), 1);
+    }
+
+    #[test]
+    fn items_are_those_of_the_runs_in_the_middle() {
+        let of = |cost: f64, calls: u64, micros: u64| Turn {
+            counts: Counts {
+                faults: 10,
+                calls,
+                installing: Duration::from_micros(micros),
+                ..Counts::default()
+            },
+            ..turn(cost, 100.0)
+        };
+        let tolls = exits(&[
+            of(9e9, 10, 9_000_000),
+            of(1000.0, 10, 64),
+            of(2000.0, 10, 128),
+            of(1.0, 1, 0),
+        ]);
+        let install = tolls.iter().find(|toll| toll.name == "install").unwrap();
+        assert!(
+            (install.cost_per_page() - 150.0).abs() < 1e-9,
+            "{install:?}"
+        );
     }
 
     #[test]
@@ -186,8 +195,6 @@ mod tests {
             touch: None,
             ..turn(900.0, 0.0)
         };
-        let items = exits(&[alone, alone]);
-        assert_eq!(items.tolls[0].name, "touch+exit-and-enter");
-        assert_eq!(items.unresolved, None);
+        assert_eq!(names(&exits(&[alone, alone])), ["touch+exit-and-enter"]);
     }
 }

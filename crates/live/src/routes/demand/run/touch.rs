@@ -1,13 +1,13 @@
 //! The task of a vCPU: its own part of the memory, touched once and then compared.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pagetoll_pager::Counts;
 use pagetoll_vmm::arch::Privilege;
 use pagetoll_vmm::guest::{Layout, Parameters, Program};
 
 use crate::LiveError;
-use crate::cpu_time::thread_time;
+use crate::cpu_time::Scheduled;
 use crate::vcpus::content::Content;
 use crate::vcpus::crew::Member;
 
@@ -16,8 +16,8 @@ use crate::vcpus::crew::Member;
 pub(crate) struct Touched {
     pub(crate) began: Instant,
     pub(crate) ended: Instant,
-    /// CPU time of the thread between both.
-    pub(crate) worked: Duration,
+    /// Time of the thread on a CPU, and waiting for one, between both.
+    pub(crate) scheduled: Scheduled,
     pub(crate) counts: Counts,
     /// Set where it read something else than it should have.
     pub(crate) misread: bool,
@@ -55,15 +55,16 @@ impl Touches<'_> {
     fn touch(&self, member: &mut Member<'_, '_>) -> Result<Touched, LiveError> {
         let vcpu = member.number();
         member.start(Program::Touch, self.parameters(vcpu))?;
-        let (began, before) = (Instant::now(), thread_time());
+        let (before, began) = (Scheduled::of_thread(), Instant::now());
         member.until_done()?;
-        let (worked, ended) = (thread_time() - before, Instant::now());
+        let ended = Instant::now();
+        let scheduled = Scheduled::of_thread() - before;
         let first_page = vcpu as u64 * self.layout.pages;
         let expected = self.content.sum_read(&self.orders[vcpu], first_page);
         Ok(Touched {
             began,
             ended,
-            worked,
+            scheduled,
             counts: member.counts(),
             misread: member.result()? != expected,
             wrong: 0,
