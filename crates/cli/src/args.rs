@@ -202,6 +202,9 @@ pub(crate) struct ValidateArgs {
     )]
     #[arg(value_parser = number::<u32>)]
     pub(crate) runs: Option<u32>,
+    /// With --live: accept a busy host, whose times are too long
+    #[arg(long, requires = "live")]
+    pub(crate) busy: bool,
     #[command(flatten)]
     pub(crate) output: ListOutputArgs,
 }

@@ -13,6 +13,7 @@ mod diff;
 mod doctor;
 mod fix;
 mod graph;
+mod idle;
 mod man;
 mod read;
 mod recorded;

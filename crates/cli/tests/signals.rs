@@ -42,8 +42,8 @@ const COMMANDS: [&str; 40] = [
     "bill demand --on sim --pages 4096 --samples 1 --vcpus 256",
     // On this machine, where it can.
     "bill demand --on live --runs 100 --vcpus 1",
-    "calibrate --this-host",
-    "validate --live",
+    "calibrate --this-host --busy",
+    "validate --live --busy",
     // Reading what does not come to an end, or is large.
     "read -",
     "report -",

@@ -37,6 +37,9 @@ pub(crate) struct CalibrateArgs {
     /// With --this-host, Xen PV guest: load this xen-probe.ko instead of building one
     #[arg(long, value_name = "FILE", conflicts_with = "bills")]
     pub(crate) probe: Option<PathBuf>,
+    /// With --this-host: accept a busy host, whose times are too long
+    #[arg(long, conflicts_with = "bills")]
+    pub(crate) busy: bool,
     /// Name the table [default: lab, live or this-host]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,

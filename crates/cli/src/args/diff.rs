@@ -16,9 +16,9 @@ Examples:
   pagetoll diff --tolerance 2 --format md base.json this.json > comment.md
       Comment on a pull request; exit code 1 gates the job
 
-Exact counts are compared with the tolerance. Measured costs regress when a permutation test of the runs says so (p at \
-most 0.05, at least 4 runs each) and the difference is above the tolerance and the noise of both. Modelled costs regress \
-when their intervals do not meet.
+Exact counts are compared with the tolerance. Measured costs regress when their intervals \
+do not meet, the difference is above the tolerance, and a permutation test of the runs says so (p at most 0.05, at least 4 \
+runs each); those of a busy host are undecided. Modelled costs regress when their intervals do not meet.
 
 Exit code 1: something regressed, enters the hypervisor more often, lost a bit or failed a check; a row or a figure is \
 missing in the new bill (accepted with --allow-missing); or a row was billed on another memory layout. Exit code 2: bills \

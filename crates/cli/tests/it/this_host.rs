@@ -63,9 +63,17 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("desk.toml");
     let file = path.to_str().unwrap();
-    let measured = pagetoll(&["calibrate", "--this-host", "--rounds", "1", "-o", file])
-        .output()
-        .unwrap();
+    let measured = pagetoll(&[
+        "calibrate",
+        "--this-host",
+        "--busy",
+        "--rounds",
+        "1",
+        "-o",
+        file,
+    ])
+    .output()
+    .unwrap();
     assert_ended(&measured, 0, &[]);
     let table = fs::read_to_string(&path).unwrap();
     let host = CostTable::parse(file, &table).unwrap();
@@ -82,7 +90,7 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
     }
     assert!(table.contains("# ") && table.contains("UFFDIO_COPY DONTWAKE, 16 a call"));
 
-    let order = ["--pages", "64", "--runs", "1", "--format", "json"];
+    let order = ["--busy", "--pages", "64", "--runs", "1", "--format", "json"];
     let compared = pagetoll(&[&["validate", "--live", "--costs", file], order.as_slice()].concat())
         .output()
         .unwrap();
@@ -94,6 +102,8 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
     let calibrated = points.iter().filter(|point| point["calibrates"] == true);
     assert_eq!(calibrated.count(), 3);
     assert!(compared["median_error"].as_f64().is_some());
+    assert_eq!(compared["coverage"]["predictions"], points.len() - 3);
+    assert!(compared["host_load"]["waited"].as_f64().is_some());
 }
 
 #[test]
@@ -114,11 +124,52 @@ fn conflicting_options_are_refused() {
         &["--probe x.ko", "Xen PV guest"],
     );
     refused(&["validate", "--costs", "this-host"], &["--live"]);
+    refused(&["validate", "--busy"], &["--live"]);
+    refused(&["calibrate", "--busy", "bill.json"], &["--busy"]);
     if let Err(reason) = host::check() {
         skip!("validate --live: {reason}");
     }
     let order = "validate --live --pages 1 --runs 1 --costs no/such.toml";
     refused(&order.split(' ').collect::<Vec<_>>(), &["no/such.toml"]);
+}
+
+/// Threads that work until this is dropped.
+struct BusyLoops(Vec<std::process::Child>);
+
+impl BusyLoops {
+    fn new(count: usize) -> Self {
+        let child = || {
+            Command::new("sh")
+                .args(["-c", "while :; do :; done"])
+                .spawn()
+                .unwrap()
+        };
+        Self((0..count).map(|_| child()).collect())
+    }
+}
+
+impl Drop for BusyLoops {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_busy_host_is_refused_before_anything_is_measured() {
+    if let Err(reason) = host::check() {
+        skip!("{reason}");
+    }
+    let _loops = BusyLoops::new(2 * thread::available_parallelism().unwrap().get());
+    for order in ["calibrate --this-host", "validate --live"] {
+        let output = pagetoll(&order.split(' ').collect::<Vec<_>>())
+            .output()
+            .unwrap();
+        assert_ended(&output, 3, &["this host is busy", "--busy"]);
+        assert!(output.stdout.is_empty());
+    }
 }
 
 fn beside(path: &Path) -> Output {
@@ -171,7 +222,8 @@ fn the_kernels_own_test_is_a_row_or_its_failure_is_reported() {
     let rows = bill["rows"].as_array().unwrap();
     assert_eq!((rows.len(), &rows[0]["ring"]), (2, &serde_json::json!(0)));
     assert_eq!(rows[1]["operation"], "demand_paging_test");
-    assert_eq!(rows[1]["pages_per_second"], 1000.5);
+    let rate = rows[1]["pages_per_second"].as_f64().unwrap();
+    assert!((rate - 1000.5).abs() < 1e-9, "{rate}");
 }
 
 /// Tests for a process that is gone or a zombie.

@@ -3,12 +3,14 @@
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
-use pagetoll_bill::Unit;
+use pagetoll_bill::{HostLoad, Unit};
 use pagetoll_cost::{CostTable, Derived, Kind};
+use pagetoll_live::host;
 use pagetoll_live::routes::demand::primitives::{self, DEFAULT_ROUNDS, MOST_ROUNDS, Measurements};
 
 use super::{Figure, Table, figure_of, versions};
 use crate::args::{CalibrateArgs, Verbosity};
+use crate::commands::idle::BusyHost;
 use crate::commands::watched::watched;
 use crate::failure::Failure;
 
@@ -30,14 +32,24 @@ pub(super) fn text(args: &CalibrateArgs, verbosity: Verbosity) -> Result<String>
         return Err(Failure::BadInput(problem).into());
     }
     let name = args.name.as_deref().unwrap_or(NAME);
-    table_text(name, &measured(rounds, verbosity)?)
+    table_text(
+        name,
+        &measured(rounds, BusyHost::new(args.busy), verbosity)?,
+    )
 }
 
 /// Measures what demand paging is made of.
-pub(in crate::commands) fn measured(rounds: u32, verbosity: Verbosity) -> Result<Measurements> {
-    watched(verbosity, |context| {
+pub(in crate::commands) fn measured(
+    rounds: u32,
+    busy: BusyHost,
+    verbosity: Verbosity,
+) -> Result<Measurements> {
+    busy.try_host()?;
+    let found = watched(verbosity, |context| {
         Ok(primitives::measure(rounds, context)?)
-    })
+    })?;
+    busy.check(Some(found.load))?;
+    Ok(found)
 }
 
 /// The table of these measurements, as a file has it.
@@ -52,9 +64,15 @@ pub(in crate::commands) fn table_text(name: &str, found: &Measurements) -> Resul
 /// Everything that was measured, as a table for people.
 fn comment(found: &Measurements) -> String {
     let mut text = format!(
-        "# Made by `pagetoll calibrate --this-host`. Measured, in nanoseconds:\n#\n\
+        "# Made by `pagetoll calibrate --this-host`.\n# {}: {}.\n# Measured, in nanoseconds:\n#\n\
          #  {:<52} {:>8} {:>10} {:>10}  {:>6}\n",
-        "primitive", "median", "10 %", "90 %", "rounds"
+        host_kind(found.load),
+        host::said(found.load),
+        "primitive",
+        "median",
+        "10 %",
+        "90 %",
+        "rounds"
     );
     for (primitive, estimate) in found.each() {
         text += &match estimate {
@@ -72,14 +90,26 @@ fn comment(found: &Measurements) -> String {
     text + "\n"
 }
 
+/// `Idle host`, or `BUSY HOST`.
+fn host_kind(load: HostLoad) -> &'static str {
+    match load.is_busy() {
+        true => "BUSY HOST, times are too long",
+        false => "Idle host",
+    }
+}
+
 fn table(name: &str, found: &Measurements, when: &str) -> Table {
+    let busy = match found.load.is_busy() {
+        true => ", while it was busy",
+        false => "",
+    };
     let of = |part: &str| found.stack.get(part).map_or("?", String::as_str);
     let host = format!("{}, Linux {}", of("cpu"), of("linux"));
     let figures = primitives::figures(found);
     Table {
         name: name.to_owned(),
         summary: format!(
-            "{host}, {} CPUs: demand paging, measured on {when}",
+            "{host}, {} CPUs: demand paging, measured on {when}{busy}",
             found.topology.cpus()
         ),
         unit: Unit::Nanoseconds,

@@ -7,6 +7,7 @@ use pagetoll_live::Live;
 
 use crate::args::{CalibrateArgs, Verbosity};
 use crate::commands::bill::invocation;
+use crate::commands::idle::BusyHost;
 use crate::commands::watched::watched;
 
 /// The routes whose steps a table of Xen prices, but `flush`, which is priced by a machine's locks.
@@ -20,12 +21,15 @@ pub(super) fn bills(args: &CalibrateArgs, verbosity: Verbosity) -> Result<Vec<Bi
         spec.live.probe.clone_from(&args.probe);
         Live.prepare(&spec)
     };
+    let busy = BusyHost::new(args.busy);
+    busy.try_host()?;
     let orders = ROUTES
         .map(order)
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?;
     let bill = |order: Box<dyn Prepared>| {
         let Billed { draft, .. } = watched(verbosity, |context| order.bill(context))?;
+        busy.check(draft.inputs.host_load)?;
         Ok(draft.complete(invocation("ordered by --this-host".to_owned())))
     };
     orders.into_iter().map(bill).collect()

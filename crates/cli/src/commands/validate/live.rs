@@ -3,17 +3,18 @@
 use anyhow::Result;
 use pagetoll_backend::{Backend as _, Error};
 use pagetoll_bill::spec::{DemandSpec, Placement};
-use pagetoll_bill::{Backend, Draft, Mechanism, Route, Spec};
+use pagetoll_bill::{Backend, Draft, HostLoad, Mechanism, Route, Spec};
 use pagetoll_cost::CostTable;
-use pagetoll_live::Live;
 use pagetoll_live::routes::demand::primitives;
+use pagetoll_live::{Live, host};
 use pagetoll_sim::costs;
 use pagetoll_sim::routes::Samples;
-use pagetoll_sim::validate::live::{Point, compare, median_error};
+use pagetoll_sim::validate::live::{Coverage, Point, compare, median_error};
 use pagetoll_units::Pages;
 use serde::Serialize;
 
 use crate::args::{ValidateArgs, Verbosity};
+use crate::commands::idle::BusyHost;
 use crate::commands::watched::watched;
 use crate::commands::{calibrate, write_list};
 use crate::failure::Outcome;
@@ -34,7 +35,9 @@ const SAMPLES: Samples = Samples { count: 20, seed: 1 };
 struct Compared<'a> {
     costs: &'a str,
     summary: &'a str,
+    host_load: Option<HostLoad>,
     median_error: Option<f64>,
+    coverage: Coverage,
     points: &'a [Point],
 }
 
@@ -45,25 +48,30 @@ pub(super) fn run(
     verbosity: Verbosity,
 ) -> Result<Outcome> {
     let prepared = Live.prepare(&spec(args))?;
-    let costs = table(args, verbosity)?;
+    let asked = args.costs.as_ref();
+    let asked = asked.map(|asked| costs::find(Some(asked), Route::Demand).map_err(Error::from));
+    let asked = asked.transpose()?;
+    let busy = BusyHost::new(args.busy);
+    busy.try_host()?;
+    let costs = asked.map_or_else(|| table(busy, verbosity), Ok)?;
     let draft = watched(verbosity, |context| prepared.bill(context))?.draft;
+    busy.check(draft.inputs.host_load)?;
     let points = compare(&draft, &costs, Placement::Together, SAMPLES).map_err(Error::from)?;
     let compared = Compared {
         costs: &costs.name,
         summary: &costs.summary,
+        host_load: draft.inputs.host_load,
         median_error: median_error(&points),
+        coverage: Coverage::of(&points),
         points: &points,
     };
     write_list(document(&draft, &compared), &compared, destination)?;
     Ok(Outcome::Success)
 }
 
-/// The table that is asked for, or one that is measured now.
-fn table(args: &ValidateArgs, verbosity: Verbosity) -> Result<CostTable> {
-    if let Some(asked) = &args.costs {
-        return Ok(costs::find(Some(asked), Route::Demand).map_err(Error::from)?);
-    }
-    let found = calibrate::measured(primitives::DEFAULT_ROUNDS, verbosity)?;
+/// A table that is measured now.
+fn table(busy: BusyHost, verbosity: Verbosity) -> Result<CostTable> {
+    let found = calibrate::measured(primitives::DEFAULT_ROUNDS, busy, verbosity)?;
     let text = calibrate::table_text("this-host", &found)?;
     CostTable::parse("this-host", &text).map_err(|error| Error::bad_input(error.to_string()).into())
 }
@@ -91,7 +99,7 @@ fn spec(args: &ValidateArgs) -> Spec {
 
 fn document(draft: &Draft, compared: &Compared<'_>) -> Document {
     let of = |part: &str| draft.stack.get(part).cloned().unwrap_or_default();
-    let facts = vec![
+    let mut facts = vec![
         Fact::new(
             "cost table",
             format!("{}: {}", compared.costs, compared.summary),
@@ -103,7 +111,9 @@ fn document(draft: &Draft, compared: &Compared<'_>) -> Document {
             "vCPUs pinned in turn, one reader on the CPU of the first",
         ),
         Fact::new("median error of predictions", verdict(compared)),
+        Fact::new("predictions", coverage(compared.coverage)),
     ];
+    facts.extend(load(compared.host_load));
     Document {
         title: "Demand paging on this host and in the model".to_owned(),
         sections: vec![
@@ -114,6 +124,23 @@ fn document(draft: &Draft, compared: &Compared<'_>) -> Document {
             ),
         ],
     }
+}
+
+/// The load while the bill was made, and a warning of a busy host.
+fn load(load: Option<HostLoad>) -> Vec<Fact> {
+    let said = load.map(|load| Fact::new("host load", host::said(load)));
+    let busy = load.filter(HostLoad::is_busy);
+    let warning = "the host was busy: measured rates are too low, and say nothing of the model";
+    let warning = busy.map(|_| Fact::new("warning", warning));
+    said.into_iter().chain(warning).collect()
+}
+
+fn coverage(coverage: Coverage) -> String {
+    let Coverage {
+        predictions,
+        inside,
+    } = coverage;
+    format!("{inside} of {predictions} inside 90 %, the model's own error included")
 }
 
 fn verdict(compared: &Compared<'_>) -> String {
@@ -132,7 +159,8 @@ fn points(points: &[Point]) -> Table {
         Column::right("measured"),
         Column::right("slowest to fastest run"),
         Column::right("modelled"),
-        Column::right("90 % of samples"),
+        Column::right("90 %"),
+        Column::left("inside"),
         Column::right("error"),
         Column::left("counts as"),
     ]);
@@ -149,6 +177,7 @@ fn points(points: &[Point]) -> Table {
                 .interval
                 .map(|interval| range(interval.low, interval.high))
                 .unwrap_or_default(),
+            if point.inside { "yes" } else { "no" }.to_owned(),
             format!("{:.0} %", 100.0 * point.error),
             if point.calibrates {
                 "calibration"
