@@ -21,7 +21,7 @@ use pagetoll_bill::row::Interval;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
 
-/// The same figures whenever it is run.
+/// Samples and seed: fixed, so that every run prints equal figures.
 const SAMPLES: Samples = Samples {
     count: DEFAULT_SAMPLES,
     seed: 1,

@@ -1,4 +1,4 @@
-//! How far the model can be trusted, by route.
+//! Trust in the model, by route.
 
 use std::collections::BTreeMap;
 
