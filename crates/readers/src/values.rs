@@ -54,5 +54,5 @@ pub(crate) fn cost_table(file: &[u8]) {
 }
 
 pub(crate) fn published(file: &[u8]) {
-    let _list = PublishedFigure::list(&String::from_utf8_lossy(file));
+    let _list = PublishedFigure::list("list.toml", &String::from_utf8_lossy(file));
 }
