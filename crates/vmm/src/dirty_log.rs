@@ -70,7 +70,7 @@ pub enum DirtyLog {
     Bitmap,
     /// A bitmap whose pages are protected again by [`Machine::clear_dirty`].
     Manual,
-    /// As [`Manual`](Self::Manual); all bits are set in the beginning, and nothing is protected.
+    /// [`Manual`](Self::Manual), with all bits set in the beginning and nothing protected.
     InitiallySet,
     /// A ring of this many entries, a power of two, for each vCPU.
     Ring(u32),

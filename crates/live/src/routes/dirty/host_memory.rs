@@ -1,4 +1,4 @@
-//! What this process does to the memory of its guest: advice, protection, forks, and mincore(2).
+//! Changes that this process makes to the memory of its guest: advice, protection, forks; and mincore(2).
 
 #![allow(
     unsafe_code,
