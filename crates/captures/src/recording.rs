@@ -281,7 +281,11 @@ impl Recorder {
         match source.map(|source| &source.with) {
             Some(With::Perf(events)) => {
                 let mut recorded = Recorded::tracepoints(events.iter().copied());
-                recorded.extend(Recorded::groups(causes.then_some(Group::Causes)));
+                if causes {
+                    let calls = CALLS.map(|call| format!("syscalls:sys_enter_{call}"));
+                    recorded.extend(Recorded::tracepoints(calls.iter().map(String::as_str)));
+                    recorded.extend(Recorded::groups([Group::Causes]));
+                }
                 recorded
             }
             Some(With::Program(XENTRACE)) => {

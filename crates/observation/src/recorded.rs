@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pagetoll_ftrace::tracepoint::Payload;
+use pagetoll_ftrace::tracepoint::{MemoryCall, Payload};
 use serde::Serialize;
 
 use crate::Group;
@@ -61,7 +61,7 @@ const CALLS: &[&str] = &[
 ];
 
 /// The tracepoints whose items a rule may ask for.
-const SOURCES: [Source; 14] = [
+const SOURCES: [Source; 16] = [
     source("kvm:kvm_exit", Group::Exits, All),
     source("kvm:kvm_userspace_exit", Group::ToUserSpace, All),
     source("kvm:kvm_page_fault", Group::Faults, These(&["the guest's"])),
@@ -91,6 +91,12 @@ const SOURCES: [Source; 14] = [
     source("iommu:map", Group::Pinned, All),
     source("iommu:unmap", Group::Unpinned, All),
     source("syscalls:sys_enter_ioctl", Group::Calls, These(CALLS)),
+    source(
+        "syscalls:sys_enter_madvise",
+        Group::Calls,
+        These(&["madvise 4"]),
+    ),
+    source("syscalls:sys_enter_mmap", Group::Calls, These(&["mmap"])),
     source("xen:xen_mc_flush", Group::Hypercalls, These(&["multicall"])),
 ];
 
@@ -189,6 +195,8 @@ const fn tracepoint(event: &Payload) -> Option<&'static str> {
         Payload::IommuMap { .. } => "iommu:map",
         Payload::IommuUnmap { .. } => "iommu:unmap",
         Payload::IoctlEnter { .. } => "syscalls:sys_enter_ioctl",
+        Payload::MemoryCall(MemoryCall::Madvise { .. }) => "syscalls:sys_enter_madvise",
+        Payload::MemoryCall(MemoryCall::Mmap { .. }) => "syscalls:sys_enter_mmap",
         Payload::Xen(pagetoll_ftrace::tracepoint::Xen::McFlush(_)) => "xen:xen_mc_flush",
         _ => return None,
     })
