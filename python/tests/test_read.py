@@ -38,7 +38,7 @@ def test_has_a_field_for_each_property_of_the_schema() -> None:
 
 def test_a_key_prints_every_axis() -> None:
     key = RowKey("page-in", "exit", 1, "kvm-guest", None, None, None, None, None)
-    other = RowKey("fault", "uffd", 2, "native", "", "2M", 0, 0, 0, "warm", 4)
+    other = RowKey("fault", "uffd", 2, "native", "", "2M", 0, 0, 0, "warm", 4, "memfd")
     changed = [key._replace(**{axis: value}) for axis, value in other._asdict().items()]
     assert len({str(one) for one in (key, *changed)}) == 1 + len(RowKey._fields)
 
