@@ -31,6 +31,9 @@ pub(super) fn sections(bill: &Bill) -> Vec<Section> {
     ]
 }
 
+/// Title of a column, its rank, and the figure in it.
+type Figure<T> = (&'static str, u8, fn(&Discarded) -> T);
+
 /// The rows of one call on one backing in chunks of a size.
 struct Discard<'a> {
     calls: &'a Row,
@@ -114,7 +117,7 @@ fn add_freed(table: &mut Table, discards: &[Discard<'_>]) {
     table.each(discards, Column::left("frees"), |one| {
         one.figures.frees.to_string()
     });
-    let shares: [(&str, u8, fn(&Discarded) -> f64); 3] = [
+    let shares: [Figure<f64>; 3] = [
         ("held", 6, |figures| figures.held),
         ("later", 2, |figures| figures.freed_later),
         ("RSS", 7, |figures| figures.rss),
@@ -127,7 +130,7 @@ fn add_freed(table: &mut Table, discards: &[Discard<'_>]) {
 }
 
 fn add_stage2(table: &mut Table, discards: &[Discard<'_>]) {
-    let pages: [(&str, u8, fn(&Discarded) -> Option<f64>); 3] = [
+    let pages: [Figure<Option<f64>>; 3] = [
         ("taken", 3, |figures| figures.taken_per_call),
         ("beside", 9, |figures| figures.beside_per_call),
         ("faults beside", 8, |figures| figures.faults_beside_per_call),
