@@ -96,18 +96,19 @@ fn why_not(line: Line, found: &[DirtyRun]) -> String {
     if let Some(report) = lacking.find(|one| is_of_line((one.mechanism, one.folio))) {
         return format!("the guest lacks {}", report.lacks);
     }
-    match line.phase {
-        Operation::ReArm if line.mechanism == Mechanism::WpAsync => {
-            "a part of harvest: PM_SCAN_WP_MATCHING protects what PAGEMAP_SCAN reports".to_owned()
+    let reason = match (line.mechanism, line.phase) {
+        (Mechanism::WpAsync, Operation::ReArm) => {
+            "a part of harvest: PM_SCAN_WP_MATCHING protects what PAGEMAP_SCAN reports"
         }
-        Operation::ReArm => {
-            "a part of harvest: KVM_GET_DIRTY_LOG protects what it reports".to_owned()
+        (Mechanism::Bitmap, Operation::ReArm) => {
+            "a part of harvest: KVM_GET_DIRTY_LOG protects what it reports"
         }
-        Operation::Disarm | Operation::AfterDisarm if line.mechanism == Mechanism::SoftDirty => {
-            "nothing is disarmed: the bits stay".to_owned()
+        (Mechanism::SoftDirty, Operation::Disarm | Operation::AfterDisarm) => {
+            "nothing is disarmed: the bits stay"
         }
-        _ => "the guest did not bill it".to_owned(),
-    }
+        _ => "the guest did not bill it",
+    };
+    reason.to_owned()
 }
 
 fn phases(found: &DirtyRun, line: Line) -> impl Iterator<Item = &DirtyPhase> {
@@ -154,12 +155,14 @@ fn tolls(line: Line, cost_per_page: f64, found: &DirtyRun) -> Vec<Toll> {
             Toll::once("tracking", cost_per_page - untracked),
         ]
     };
-    match line.phase {
-        Operation::FirstWrite | Operation::WriteAgain | Operation::AfterDisarm => {
-            median(found, untracked).map_or_else(Vec::new, |phase| written(cost(phase)))
-        }
-        phase => vec![Toll::once(phase.name(), cost_per_page)],
+    let is_write = matches!(
+        line.phase,
+        Operation::FirstWrite | Operation::WriteAgain | Operation::AfterDisarm
+    );
+    if is_write {
+        return median(found, untracked).map_or_else(Vec::new, |phase| written(cost(phase)));
     }
+    vec![Toll::once(line.phase.name(), cost_per_page)]
 }
 
 /// Pages that differed from their copies at a harvest, in all runs.
