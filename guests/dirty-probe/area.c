@@ -17,7 +17,7 @@
 struct shape {
 	const char *name;
 	int flags, advice;
-	/* Of the area. */
+	/* The unit of the area. */
 	uint64_t unit;
 	/* The line of smaps that has its size, where the kernel may make something else. */
 	const char *proof;

@@ -14,13 +14,13 @@
 struct log;
 
 struct mechanism {
-	/* What this kernel lacks for it, by the descriptor of /dev/kvm; NULL for nothing. */
+	/* Names what this kernel lacks for it, by the descriptor of /dev/kvm; NULL for nothing. */
 	const char *(*lacks)(int kvm);
 	/* The vCPU has a ring. */
 	bool has_ring;
 	/* It logs all pages again, whether they were reported or not: the vCPU has to stand still from the harvest on. */
 	bool rearms_all;
-	/* What is done once and is of no phase. */
+	/* Work that is done once and belongs to no phase. */
 	void (*prepare)(struct log *log);
 	void (*finish)(struct log *log);
 	void (*arm)(struct log *log);
@@ -45,17 +45,17 @@ struct log {
 	/* A bit for each page that the last harvest has reported. */
 	uint64_t *dirty;
 
-	/* Of a ring: its entries, and the next to be read. */
+	/* The entries of a ring, and the next to be read. */
 	struct ring_entry *ring;
 	uint64_t ring_next;
 
 	/* A bit for each page that was seen to be written since the last harvest, where user space sees that. */
 	uint64_t *written;
-	/* Of a userfaultfd. */
+	/* A userfaultfd, its reader, and the messages that this has read. */
 	int uffd;
 	pthread_t reader;
 	uint64_t faults;
-	/* Of PAGEMAP_SCAN. */
+	/* The descriptor of pagemap, and a buffer for what it says. */
 	int pagemap;
 	void *regions;
 };

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* What a step is about. */
+/* The subject of a step. */
 struct subject {
 	const char *mechanism, *folio;
 	/* Pages that a mechanism clears by one call, where that can be chosen. */

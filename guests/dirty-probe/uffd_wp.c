@@ -83,7 +83,7 @@ static void arm(struct log *log)
 	protect(log, 0, log->area.pages, UFFDIO_WRITEPROTECT_MODE_WP);
 }
 
-/* Which lifts the protection. */
+/* Lifts the protection of all pages, too. */
 static void disarm(struct log *log)
 {
 	struct uffdio_range range = { (uintptr_t)log->area.at, log->area.pages * PAGE };

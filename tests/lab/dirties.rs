@@ -7,7 +7,7 @@ use pagetoll_bill::{Arch, Bill, Operation, Row, Toll, Verdict};
 
 use crate::bench::{Bench, ensure, lacks, must_fail, must_succeed};
 
-/// Those whose phases are a part of no other work of the kernel.
+/// Mechanisms whose phases count the same under the plugin as by the clock.
 const MECHANISMS: &str = "bitmap,manual-protect,initially-set,ring,uffd-wp,wp-async";
 
 /// Debian's kernel for a processor: what it has is billed, loses nothing where its control does, and counts the same again.
