@@ -47,7 +47,7 @@ impl Materials {
     /// Builds init and a probe, fetches the kernel and finds its modules.
     ///
     /// # Errors
-    /// Those of the builds and of [`Kernel::obtain`].
+    /// Errors of the builds and of [`Kernel::obtain`].
     pub(crate) fn obtain(
         probe: &'static Probe,
         source: &KernelSource,
@@ -108,7 +108,7 @@ pub(crate) struct ProbeRun {
 /// Boots once, runs the steps of the probe, and gives what was reported.
 ///
 /// # Errors
-/// Those of [`NativeBoot::run`].
+/// Errors of [`NativeBoot::run`].
 pub(crate) fn run<S: Display>(
     request: &KernelRequest<'_>,
     materials: &Materials,

@@ -143,7 +143,7 @@ fn crossings(phase: &DirtyPhase) -> Crossings {
     }
 }
 
-/// What a write costs beyond that of a page which is not tracked; calls are one item.
+/// Items of a cost: a write is split into that of an untracked page and the rest; calls are one item.
 fn tolls(line: Line, cost_per_page: f64, found: &DirtyRun) -> Vec<Toll> {
     let untracked = Line {
         phase: UNTRACKED,
