@@ -121,7 +121,7 @@ fn draft(request: &Request, lines: &[LineRuns], load: HostLoad) -> Draft {
         route: Route::Dirty,
         unit: Unit::Nanoseconds,
         evidence: Evidence::Measured,
-        stack: host::stack(),
+        stack: host::stack_of_guests(),
         order: request.order.clone(),
         rows: rows::rows(request, lines),
         notes: notes.chain(host::busy_note(load)).collect(),

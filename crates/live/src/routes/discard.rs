@@ -170,7 +170,7 @@ fn draft(
         route: Route::Discard,
         unit: Unit::Nanoseconds,
         evidence: Evidence::Measured,
-        stack: host::stack(),
+        stack: host::stack_of_guests(),
         order: request.order.clone(),
         rows,
         notes: notes.chain(host::busy_note(load)).collect(),
