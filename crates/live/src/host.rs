@@ -378,7 +378,7 @@ pub(crate) fn stack() -> BTreeMap<String, String> {
     stack
 }
 
-/// The same, with the kind of KVM where it has no hardware virtualisation.
+/// Kernel and CPU, and the kind of KVM where it has no hardware virtualisation.
 pub(crate) fn stack_of_guests() -> BTreeMap<String, String> {
     let mut stack = stack();
     if !recording::kvm_is_hardware() {

@@ -7,7 +7,7 @@ use crate::names::names;
 names! {
     /// Memory that the host has back once a discard has returned.
     pub enum Frees as "frees" {
-        /// All that was discarded.
+        /// Every byte that was discarded.
         All,
         /// A part of it.
         Part,

@@ -47,12 +47,12 @@ impl Watch {
         })
     }
 
-    /// What else ran since the beginning.
+    /// Load since the beginning.
     pub(crate) fn end(self) -> Result<HostLoad, LiveError> {
         Ok(self.interference()?.host_load())
     }
 
-    /// What else ran since the beginning, and how long the measured threads waited for it.
+    /// Load since the beginning, and how long the measured threads waited for it.
     pub(crate) fn end_of(self, threads: Scheduled) -> Result<HostLoad, LiveError> {
         let interference = self.interference()?;
         Ok(HostLoad {

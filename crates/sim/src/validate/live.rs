@@ -74,7 +74,7 @@ pub fn median_error(points: &[Point]) -> Option<f64> {
 pub struct Coverage {
     /// Points that are no calibration points.
     pub predictions: usize,
-    /// Those of them whose measured rate is inside the interval of 90 %.
+    /// Points whose measured rate is inside the interval of 90 %.
     pub inside: usize,
 }
 
