@@ -193,7 +193,7 @@ class Restored(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded(Record):
-    """Memory that the host holds after discards, in bytes for each byte discarded, and what they took from the guest."""
+    """Memory held after discards, in bytes for each byte discarded, and what they took from the guest."""
 
     frees: str
     """``all``, ``part``, ``later`` or ``nothing``."""
@@ -313,7 +313,7 @@ class Image(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLoad(Record):
-    """What else ran on the host while costs were measured; ``others``, ``steal`` and ``waited`` are shares from 0 to 1."""
+    """Load of the host while costs were measured; ``others``, ``steal`` and ``waited`` are shares from 0 to 1."""
 
     load_average: float
     others: float
