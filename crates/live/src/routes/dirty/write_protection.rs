@@ -191,7 +191,7 @@ impl AsFd for WriteProtection {
 
 fn call<T>(file: &File, opcode: u32, argument: &mut T) -> io::Result<()> {
     // SAFETY: each opcode is given the structure that it takes, in this module alone; what it protects is guest memory,
-    // whose writers wait for a handler or for nobody.
+    // whose writers wait for a handler or not at all.
     match unsafe { libc::ioctl(file.as_raw_fd(), opcode.into(), argument) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
