@@ -59,7 +59,7 @@ impl Interval {
 
 impl Interval {
     /// The interval around `figure` for bills at another load than that at which threads waited this share of their time for
-    /// CPUs: independent of the runs' own spread, times are shorter and longer by [`OF_WAITING`] of what waiting has cost.
+    /// CPUs: independent of the runs' own spread, times are shorter and longer by a third of what waiting has cost.
     #[must_use]
     pub fn at_any_load(self, figure: f64, waited: f64) -> Self {
         let by_load = -OF_WAITING * (1.0 - waited.clamp(0.0, MOST_WAITED)).ln();

@@ -35,7 +35,7 @@ pub struct Point {
     pub runs: Interval,
     /// The model's, on the machine in the middle of the samples.
     pub modelled: f64,
-    /// Interval of 90 %: of the samples, and of the model's own error ([`model_error`]); absent for a single sample.
+    /// Interval of 90 %: of the samples, and of the model's own error (`model_error`); absent for a single sample.
     pub interval: Option<Interval>,
     /// Set where the measured rate is inside the interval.
     pub inside: bool,
