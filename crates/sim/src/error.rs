@@ -179,7 +179,9 @@ impl Classified for DemandError {
         match self {
             Self::Engine(error) => error.class(),
             Self::Refused { .. } => Class::Failed,
-            Self::Costs(_) | Self::Threads { .. } | Self::Batch(_) => Class::BadInput,
+            Self::Costs(_) | Self::Threads { .. } | Self::Batch(_) | Self::Endless { .. } => {
+                Class::BadInput
+            }
         }
     }
 }

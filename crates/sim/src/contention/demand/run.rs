@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use pagetoll_bill::RouteMechanism;
 use pagetoll_cost::{CostError, Prices, Topology};
-use pagetoll_engine::{Engine, RunError, Setup, SpawnError, TaskId, Ticks};
+use pagetoll_engine::{Engine, RunError, Setup, SpawnError, TaskId, Ticks, Time};
 use pagetoll_host_models::Errno;
 use thiserror::Error;
 
@@ -47,6 +48,21 @@ pub enum DemandError {
         object: &'static str,
         /// The error.
         errno: Errno,
+    },
+    /// Pages that take longer than any machine does.
+    #[error(
+        "{mechanism} on {vcpus} vCPUs has populated {pages} of {goal} pages in {MOST_SECONDS} s of the machine's time; expected \
+         figures of the cost table that are those of a machine"
+    )]
+    Endless {
+        /// Mechanism that was run.
+        mechanism: &'static str,
+        /// vCPUs of the scenario.
+        vcpus: u32,
+        /// Pages that were populated.
+        pages: u64,
+        /// Pages of the run.
+        goal: u64,
     },
     /// The engine cannot run it.
     #[error(transparent)]
@@ -97,6 +113,9 @@ const LEAST_COUNTED: u64 = 400;
 /// Faults of a broken run, at least.
 const LEAST_BROKEN: u64 = 16;
 
+/// Virtual time of a run at most: a page of the slowest machine that was measured takes a thousandth of it.
+const MOST_SECONDS: u32 = 60;
+
 /// Time between two looks at whether a run is over.
 const STEP_NANOS: f64 = 20_000.0;
 
@@ -113,6 +132,7 @@ pub fn run(
     let costs = Costs::new(topology, prices, factors)?;
     let mut run = Run::new(scenario, costs, goals(scenario), None)?;
     run.complete().map_err(EngineError::Run)?;
+    run.ended(scenario)?;
     Ok(run.summary())
 }
 
@@ -185,6 +205,9 @@ impl Run {
         while self.progress.ended.get().is_none() {
             let until = self.engine.now().checked_add(ticks(STEP_NANOS));
             let Some(until) = until else { break };
+            if until.since(Time::ZERO) > ticks(f64::from(MOST_SECONDS) * 1e9) {
+                break;
+            }
             let stopped = self.engine.run_until(until);
             // A reader that sleeps when the last vCPU has ended is no deadlock.
             if self.progress.ended.get().is_none() {
@@ -192,6 +215,20 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a run that has not come to its end.
+    fn ended(&self, scenario: &Scenario) -> Result<(), DemandError> {
+        let progress = &self.progress;
+        match progress.ended.get() {
+            Some(_) => Ok(()),
+            None => Err(DemandError::Endless {
+                mechanism: scenario.mechanism.properties().name,
+                vcpus: scenario.vcpus,
+                pages: progress.pages.get(),
+                goal: progress.goals.all,
+            }),
+        }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]

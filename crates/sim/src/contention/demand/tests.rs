@@ -89,6 +89,25 @@ fn the_calibration_points_are_met_on_every_sample() {
 }
 
 #[test]
+fn figures_of_no_machine_end_the_run() {
+    let table = TABLE.replacen(
+        "[figure.\"demand.touch\"]\nvalue = ",
+        "[figure.\"demand.touch\"]\nvalue = 99999999",
+        1,
+    );
+    let table = table.replacen("\nhigh = ", "\nhigh = 99999999", 1);
+    let costs = costs(&table);
+    let scenario = Scenario::new(Mechanism::Populated, 1);
+    let topology = costs.topology().unwrap();
+    let refused = run(topology, &costs.prices(), Factors::NONE, &scenario).unwrap_err();
+    let said = refused.to_string();
+    assert!(
+        said.starts_with("populated on 1 vCPUs has populated "),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_batch_spares_faults_and_nothing_is_faster_than_pages_that_are_there() {
     for vcpus in [1, 4] {
         let of = |mechanism, batch| {
