@@ -18,7 +18,7 @@ pub struct Package {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Image {
-    /// What it is: `xen`, `linux`, `xen-probe`, `init`, `cost table`.
+    /// Kind of file: `xen`, `linux`, `xen-probe`, `init`, `cost table`.
     pub name: String,
     /// SHA-256 of the file, lower-case hexadecimal.
     pub sha256: String,

@@ -73,7 +73,7 @@ impl Diff {
             unit: new.unit,
             evidence: new.evidence,
             tolerance,
-            hosts: Hosts::of([old, new]),
+            hosts: Hosts::new([old, new]),
             changes: Vec::new(),
             unmatched: Vec::new(),
             findings: Vec::new(),

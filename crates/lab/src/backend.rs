@@ -9,6 +9,7 @@ use pagetoll_host::tools::{self, Images};
 use crate::dom0;
 use crate::error::LabError;
 use crate::kernels::Builder;
+use crate::kvm_host::{self, Probed};
 use crate::request::{KernelRequest, Request};
 use crate::routes::{Harness, count, demand, dirty, pin};
 use crate::vm::confine::Confinement;
@@ -79,15 +80,11 @@ impl Backend for Lab {
             }
             Harness::Demand => {
                 let request = demand::request(spec, self.builder)?;
-                boots(move |surroundings| on_kernels(&request, surroundings, demand::bill))
+                probed(request, demand::Demand)
             }
             Harness::Dirty => {
-                let (request, folios) = dirty::request(spec, self.builder)?;
-                boots(move |surroundings| {
-                    on_kernels(&request, surroundings, |request, surroundings| {
-                        dirty::bill(&folios, request, surroundings)
-                    })
-                })
+                let (request, dirty) = dirty::request(spec, self.builder)?;
+                probed(request, dirty)
             }
             Harness::None => return Err(Error::bad_input(format!("--on lab: {LIVE_ALONE}"))),
             Harness::Count => {
@@ -126,6 +123,15 @@ impl<F: FnOnce(&Surroundings<'_>) -> Result<Billed, Error>> Prepared for Boots<F
             progress: context.progress,
         })
     }
+}
+
+/// Boots of a route whose probe has a machine of its own.
+fn probed(request: Request, route: impl Probed + 'static) -> Box<dyn Prepared> {
+    boots(move |surroundings| {
+        on_kernels(&request, surroundings, |request, surroundings| {
+            kvm_host::bill(&route, request, surroundings)
+        })
+    })
 }
 
 /// Bills the same order on one kernel after the other.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::slice;
 
-use pagetoll_backend::Error as BackendError;
-use pagetoll_bill::{Arch, Available, Inputs, Spec};
+use pagetoll_backend::{Billed, Error as BackendError};
+use pagetoll_bill::{Arch, Available, Draft, Inputs, Order, Row, Spec};
 use pagetoll_host::{Error, Surroundings, capacity};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
@@ -14,11 +14,12 @@ use pagetoll_protocol::step;
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::draft::{Clock, image, part_of_stack};
+use crate::draft::{Clock, counted, image, part_of_stack};
 use crate::error::LabError;
 use crate::linux::{Kernel, Modules, NativeBoot, Probe, Programs, check_tools};
-use crate::profile::ProbeProfile;
+use crate::profile::{ProbeProfile, Sample};
 use crate::request::{KernelRequest, Request, pages_mib};
+use crate::vm;
 use crate::vm::counter::Counter;
 use crate::vm::machine::{Firmware, Host, Machine, Mode, Variant};
 
@@ -74,7 +75,7 @@ impl Materials {
     ///
     /// # Errors
     /// A machine that lacks something; those of [`Self::obtain`].
-    pub(crate) fn of_request(
+    fn of_request(
         probe: &'static Probe,
         request: &KernelRequest<'_>,
         clock: &Clock,
@@ -92,7 +93,7 @@ impl Materials {
     }
 
     /// A note of code that was to be counted and could not be.
-    pub(crate) fn uncounted(&self) -> Option<String> {
+    fn uncounted(&self) -> Option<String> {
         let reason = self.counter.as_ref()?.as_ref().err()?;
         Some(format!("what was executed was not counted: {reason}"))
     }
@@ -103,6 +104,78 @@ pub(crate) struct ProbeRun {
     pub(crate) reports: Vec<Report>,
     /// Code that was executed, where it was counted.
     pub(crate) profiled: Option<ProbeProfile>,
+}
+
+/// A route whose probe has a machine of its own, and its findings.
+pub(crate) trait Probed {
+    /// Findings of a boot.
+    type Run;
+    const PROBE: &'static Probe;
+    /// Notes of every bill of the route.
+    const NOTES: &'static [&'static str];
+
+    /// Boots once.
+    ///
+    /// # Errors
+    /// Errors of the boot, and of reports that are not understood.
+    fn run(
+        &self,
+        request: &KernelRequest<'_>,
+        materials: &Materials,
+        run: u32,
+        clock: &Clock,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Self::Run, LabError>;
+
+    /// Report of the kernel that was booted.
+    fn hello(run: &Self::Run) -> &Hello;
+
+    fn rows(&self, order: &Order, found: &[Self::Run]) -> Vec<Row>;
+
+    /// Code that a row executed, where it was counted.
+    fn sample_of<'a>(found: &'a [Self::Run], row: &Row) -> Option<Sample<'a>>;
+}
+
+/// Bills a route on one kernel.
+///
+/// # Errors
+/// Bad input, a machine that lacks something, a guest that fails; never with a process left behind.
+pub(crate) fn bill<P: Probed>(
+    route: &P,
+    request: &KernelRequest<'_>,
+    surroundings: &Surroundings<'_>,
+) -> Result<Billed, LabError> {
+    let Request {
+        order,
+        arch,
+        profiling,
+        ..
+    } = request.common;
+    let clock = Clock::default();
+    let materials = Materials::of_request(P::PROBE, request, &clock, surroundings)?;
+    let found = clock.time("boots", || {
+        let run = |run| route.run(request, &materials, run, &clock, *surroundings);
+        (1..=order.runs)
+            .map(run)
+            .collect::<Result<Vec<_>, LabError>>()
+    })?;
+    let qemu = vm::qemu_version(*arch, surroundings.stop)?;
+    let notes = P::NOTES.iter().copied().chain([note(*arch)]);
+    let mut draft = Draft {
+        stack: stack(
+            request.common,
+            &materials,
+            found.first().map(P::hello),
+            qemu,
+        ),
+        rows: route.rows(order, &found),
+        notes: notes.map(str::to_owned).collect(),
+        inputs: inputs(request.common, &materials)?,
+        ..counted(request.common.route, order)
+    };
+    let stacks = profiling.attach(&mut draft.rows, |row| P::sample_of(&found, row));
+    draft.notes.extend(materials.uncounted());
+    Ok(clock.billed(draft, stacks))
 }
 
 /// Boots once, runs the steps of the probe, and gives what was reported.
@@ -152,7 +225,7 @@ pub(crate) fn name_of(request: &KernelRequest<'_>, materials: &Materials, run: u
 }
 
 /// The stack of a bill, with the Linux that a boot reported.
-pub(crate) fn stack(
+fn stack(
     request: &Request,
     materials: &Materials,
     hello: Option<&Hello>,
@@ -180,7 +253,7 @@ pub(crate) fn stack(
 ///
 /// # Errors
 /// A file that cannot be read.
-pub(crate) fn inputs(request: &Request, materials: &Materials) -> Result<Inputs, LabError> {
+fn inputs(request: &Request, materials: &Materials) -> Result<Inputs, LabError> {
     let Materials {
         programs, kernel, ..
     } = materials;
@@ -197,7 +270,7 @@ pub(crate) fn inputs(request: &Request, materials: &Materials) -> Result<Inputs,
 }
 
 /// A note on the processor.
-pub(crate) const fn note(arch: Arch) -> &'static str {
+const fn note(arch: Arch) -> &'static str {
     match arch {
         Arch::X86_64 => {
             "nested: QEMU's emulated SVM takes no instruction for the world switch itself, so that an exit costs what KVM does"

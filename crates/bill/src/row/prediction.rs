@@ -41,7 +41,7 @@ impl Interval {
     #[must_use]
     pub fn of_another_bill(runs: &[f64]) -> Option<Self> {
         let middle = median(runs).filter(|_| runs.len() > 1)?;
-        let scale = Scale::of(runs);
+        let scale = Scale::fitting(runs);
         let values: Vec<f64> = runs.iter().map(|run| scale.of_run(*run)).collect();
         let mirrored: Vec<f64> = values.iter().map(|value| -value).collect();
         let (below, above) = (lower_bound(&values), -lower_bound(&mirrored));
@@ -83,7 +83,7 @@ enum Scale {
 }
 
 impl Scale {
-    fn of(runs: &[f64]) -> Self {
+    fn fitting(runs: &[f64]) -> Self {
         match runs.iter().all(|run| *run > 0.0) {
             true => Self::Logarithmic,
             false => Self::Linear,
@@ -307,6 +307,14 @@ mod tests {
             high: 1.0,
         };
         assert_eq!(differences.at_any_load(0.5, 0.5), differences);
+    }
+
+    #[test]
+    fn a_median_of_two_is_between_them() {
+        assert_eq!(median(&[3.0, 1.0]), Some(2.0));
+        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[3.0, 1.0, 2.0, 9.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
     }
 
     #[test]

@@ -12,15 +12,6 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The median of `values`, or `None` when there are none.
-    #[must_use]
-    pub fn median(values: &[f64]) -> Option<f64> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let last = sorted.len().checked_sub(1)?;
-        Some(f64::midpoint(sorted[last / 2], sorted[sorted.len() / 2]))
-    }
-
     /// The spread of `values`, or `None` when there are none.
     ///
     /// One pass: E. A. Youngs, E. M. Cramer, Technometrics 13 (1971), 657-665.

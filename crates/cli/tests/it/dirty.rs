@@ -1,7 +1,7 @@
 //! Bills of dirty tracking on this host as their users see them; skipped with the reason where there is no KVM.
 
 use std::fs;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -10,22 +10,12 @@ use pagetoll_test_support::skip;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{assert_ended, assert_refused, eventually, large_pages, program, text};
+use crate::{assert_ended, assert_refused, eventually, large_pages, printed_bill, program, text};
 
 fn dirty(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(["bill", "dirty"]).args(arguments);
     command
-}
-
-fn bill(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let bill: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let schema = include_str!("../../../../docs/bill-schema.json");
-    let schema = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
-    let errors: Vec<_> = schema.iter_errors(&bill).map(|e| e.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
-    bill
 }
 
 fn row<'b>(bill: &'b Value, mechanism: &str, operation: &str) -> &'b Value {
@@ -71,7 +61,7 @@ fn no_written_page_is_lost_and_what_a_mechanism_does_not_cover_is_found() {
         "--format",
         "json",
     ];
-    let bill = bill(&dirty(&order).output().unwrap());
+    let bill = printed_bill(&dirty(&order).output().unwrap());
     assert_nothing_lost(&bill);
     assert_eq!(bill["rows"].as_array().unwrap().len(), 4 * 8);
     let covered = |mechanism, event| coverage(&bill, mechanism, event);
@@ -130,7 +120,7 @@ fn a_handler_and_a_ring_lose_nothing_and_count_their_crossings() {
         "--runs",
         "1",
     ];
-    let bill = bill(&dirty(&order).args(["--format", "json"]).output().unwrap());
+    let bill = printed_bill(&dirty(&order).args(["--format", "json"]).output().unwrap());
     assert_nothing_lost(&bill);
     let crossings = |mechanism, kind: &str| {
         let row = row(&bill, mechanism, "first-write");
@@ -287,7 +277,7 @@ fn without_a_userfaultfd_the_mechanisms_of_kvm_are_billed() {
     if text(&output.stderr).contains("mount") {
         skip!("{}", text(&output.stderr));
     }
-    let bill = bill(&output);
+    let bill = printed_bill(&output);
     assert!(row(&bill, "bitmap", "arm")["unavailable"].is_null());
     for mechanism in ["uffd-wp", "wp-async"] {
         let why = row(&bill, mechanism, "arm")["unavailable"]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use pagetoll_test_support::skip;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{assert_ended, assert_refused, program, text};
+use crate::{assert_ended, assert_refused, printed_bill, program, text};
 
 /// A guest of 8 MiB, once.
 const SMALL: [&str; 4] = ["--pages", "2048", "--runs", "1"];
@@ -22,20 +22,10 @@ fn discard(arguments: &[&str]) -> Command {
     command
 }
 
-fn bill(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let bill: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let schema = include_str!("../../../../docs/bill-schema.json");
-    let schema = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
-    let errors: Vec<_> = schema.iter_errors(&bill).map(|e| e.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
-    bill
-}
-
 fn small_bill(arguments: &[&str]) -> Value {
     let mut command = discard(&SMALL);
     command.args(arguments).args(["--format", "json"]);
-    bill(&command.output().unwrap())
+    printed_bill(&command.output().unwrap())
 }
 
 /// The row of the calls of a line.

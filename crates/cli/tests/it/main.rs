@@ -51,6 +51,17 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// The bill that the program printed in JSON, whose form is documented.
+fn printed_bill(output: &Output) -> serde_json::Value {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let bill = serde_json::from_slice(&output.stdout).unwrap();
+    let schema = include_str!("../../../../docs/bill-schema.json");
+    let schema = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
+    let errors: Vec<_> = schema.iter_errors(&bill).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    bill
+}
+
 /// Checks the exit code, and that stderr has each of these words.
 fn assert_ended(output: &Output, code: i32, words: &[&str]) {
     let stderr = text(&output.stderr);

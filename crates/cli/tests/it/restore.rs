@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -12,22 +12,12 @@ use pagetoll_test_support::skip;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{assert_ended, assert_refused, eventually, program, text};
+use crate::{assert_ended, assert_refused, eventually, printed_bill, program, text};
 
 fn restore(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(["bill", "restore"]).args(arguments);
     command
-}
-
-fn bill(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let bill: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let schema = include_str!("../../../../docs/bill-schema.json");
-    let schema = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
-    let errors: Vec<_> = schema.iter_errors(&bill).map(|e| e.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:#?}");
-    bill
 }
 
 fn rows(bill: &Value) -> Vec<&Value> {
@@ -57,7 +47,7 @@ fn every_mechanism_restores_every_word_and_a_missing_page_is_seen() {
         "--pages", "1024", "--runs", "1", "--batch", "1,16", "--clones", "1,3",
     ];
     let cache = ["--cache", "warm", "--vcpus", "2", "--format", "json"];
-    let bill = bill(&restore(&order).args(cache).output().unwrap());
+    let bill = printed_bill(&restore(&order).args(cache).output().unwrap());
     assert_checked(&bill);
     let all = bill["rows"].as_array().unwrap().len();
     assert_eq!(all, 2 * 3 * (6 + 5 * 2));
@@ -113,7 +103,7 @@ fn a_file_of_the_users_is_restored_and_its_list_of_pages_is_touched() {
     let mut command = restore(&order);
     command.arg("--image").arg(&image).arg("--touch").arg(&list);
     command.arg("--record").arg(&again);
-    let bill = bill(&command.output().unwrap());
+    let bill = printed_bill(&command.output().unwrap());
     assert_checked(&bill);
     let set = rows(&bill)
         .into_iter()
@@ -204,7 +194,7 @@ fn a_folder_in_memory_has_no_cold_cache_and_a_full_one_no_image() {
         "json",
     ];
     let memory = ["--image-folder", "/dev/shm"];
-    let bill = bill(&restore(&order).args(memory).output().unwrap());
+    let bill = printed_bill(&restore(&order).args(memory).output().unwrap());
     let cold = bill["rows"].as_array().unwrap().iter();
     let cold: Vec<_> = cold.filter(|row| row["cache"] == "cold").collect();
     assert_eq!(cold.len(), 3);
@@ -314,7 +304,7 @@ fn without_a_userfaultfd_the_mechanisms_that_need_none_are_billed() {
     if text(&output.stderr).contains("mount") {
         skip!("{}", text(&output.stderr));
     }
-    let bill = bill(&output);
+    let bill = printed_bill(&output);
     let named: Vec<_> = rows(&bill)
         .into_iter()
         .map(|row| row["mechanism"].as_str().unwrap())

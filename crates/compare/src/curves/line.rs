@@ -59,7 +59,7 @@ pub(super) fn samples(named: &NamedBill, axis: Axis) -> impl Iterator<Item = (Li
             bill: &named.name,
             row,
             figures: row.figures()?,
-            hosts: Hosts::of([bill, bill]),
+            hosts: Hosts::new([bill, bill]),
         };
         Some((line, sample))
     })

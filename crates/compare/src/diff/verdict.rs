@@ -65,7 +65,7 @@ pub enum Hosts {
 impl Hosts {
     /// The hosts of two bills.
     #[must_use]
-    pub fn of(bills: [&Bill; 2]) -> Self {
+    pub fn new(bills: [&Bill; 2]) -> Self {
         let loads = bills
             .into_iter()
             .filter_map(|bill| bill.provenance.inputs.host_load);

@@ -11,17 +11,19 @@ mod rows;
 
 use std::time::Duration;
 
-use pagetoll_backend::{Billed, Error as BackendError};
-use pagetoll_bill::{Draft, Limits, Route, Spec};
+use pagetoll_backend::Error as BackendError;
+use pagetoll_bill::{Limits, Order, Row, Spec};
 use pagetoll_host::Surroundings;
+use pagetoll_protocol::report::Hello;
 use pagetoll_units::Pages;
 
-use crate::draft::{Clock, counted};
+use crate::draft::Clock;
 use crate::error::LabError;
 use crate::kernels::Builder;
-use crate::kvm_host::{self, Materials, note};
+use crate::kvm_host::{self, Materials, Probed};
+use crate::linux::Probe;
+use crate::profile::Sample;
 use crate::request::{KernelRequest, Request};
-use crate::vm;
 
 pub use check::check;
 use guest::{DemandRun, PROBE};
@@ -64,49 +66,34 @@ const NOTES: [&str; 5] = [
     "tolls of an exit, a return to user space, a copy, and sleeping and waking are counted by themselves in the same boot",
 ];
 
-/// Bills the route on one kernel.
-///
-/// # Errors
-/// Bad input, a machine that lacks something, a guest that fails; never with a process left behind.
-pub(crate) fn bill(
-    request: &KernelRequest<'_>,
-    surroundings: &Surroundings<'_>,
-) -> Result<Billed, LabError> {
-    let Request {
-        order,
-        arch,
-        profiling,
-        ..
-    } = request.common;
-    let clock = Clock::default();
-    let materials = Materials::of_request(&PROBE, request, &clock, surroundings)?;
-    let found = clock.time("boots", || {
-        let run = |run| guest::run(request, &materials, run, &clock, *surroundings);
-        (1..=order.runs)
-            .map(run)
-            .collect::<Result<Vec<_>, LabError>>()
-    })?;
-    let qemu = vm::qemu_version(*arch, surroundings.stop)?;
-    let mut draft = draft(request, &materials, &found, qemu)?;
-    let stacks = profiling.attach(&mut draft.rows, |row| rows::sample_of(&found, row));
-    draft.notes.extend(materials.uncounted());
-    Ok(clock.billed(draft, stacks))
-}
+/// Paging in on demand.
+pub(crate) struct Demand;
 
-fn draft(
-    request: &KernelRequest<'_>,
-    materials: &Materials,
-    found: &[DemandRun],
-    qemu: String,
-) -> Result<Draft, LabError> {
-    let Request { order, arch, .. } = request.common;
-    let hello = found.first().map(|found| &found.hello);
-    let notes = NOTES.into_iter().chain([note(*arch)]);
-    Ok(Draft {
-        stack: kvm_host::stack(request.common, materials, hello, qemu),
-        rows: rows::rows(order, found),
-        notes: notes.map(str::to_owned).collect(),
-        inputs: kvm_host::inputs(request.common, materials)?,
-        ..counted(Route::Demand, order)
-    })
+impl Probed for Demand {
+    type Run = DemandRun;
+    const PROBE: &'static Probe = &PROBE;
+    const NOTES: &'static [&'static str] = &NOTES;
+
+    fn run(
+        &self,
+        request: &KernelRequest<'_>,
+        materials: &Materials,
+        run: u32,
+        clock: &Clock,
+        surroundings: Surroundings<'_>,
+    ) -> Result<DemandRun, LabError> {
+        guest::run(request, materials, run, clock, surroundings)
+    }
+
+    fn hello(run: &DemandRun) -> &Hello {
+        &run.hello
+    }
+
+    fn rows(&self, order: &Order, found: &[DemandRun]) -> Vec<Row> {
+        rows::rows(order, found)
+    }
+
+    fn sample_of<'a>(found: &'a [DemandRun], row: &Row) -> Option<Sample<'a>> {
+        rows::sample_of(found, row)
+    }
 }

@@ -8,18 +8,20 @@ mod rows;
 
 use std::time::Duration;
 
-use pagetoll_backend::{Billed, Error as BackendError};
+use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::{Draft, Limits, Route, Spec};
+use pagetoll_bill::{Limits, Order, Row, Spec};
 use pagetoll_host::Surroundings;
+use pagetoll_protocol::report::Hello;
 use pagetoll_units::Pages;
 
-use crate::draft::{Clock, counted};
+use crate::draft::Clock;
 use crate::error::LabError;
 use crate::kernels::Builder;
-use crate::kvm_host::{self, Materials, note};
+use crate::kvm_host::{self, Materials, Probed};
+use crate::linux::Probe;
+use crate::profile::Sample;
 use crate::request::{KernelRequest, Request};
-use crate::vm;
 
 use guest::{DirtyRun, PROBE};
 
@@ -58,7 +60,7 @@ fn timeout(pages: Pages) -> Duration {
 pub(crate) fn request(
     spec: &Spec,
     builder: Option<&'static dyn Builder>,
-) -> Result<(Request, Vec<Folio>), BackendError> {
+) -> Result<(Request, Dirty), BackendError> {
     kvm_host::check_mode(spec)?;
     let request = Request::new(spec, &LIMITS, timeout, builder)?;
     let pages = request.order.pages.get();
@@ -75,54 +77,40 @@ pub(crate) fn request(
         folios => folios,
     };
     let folios = FOLIOS.into_iter().filter(|folio| wanted.contains(folio));
-    Ok((request, folios.collect()))
+    let folios = folios.collect();
+    Ok((request, Dirty { folios }))
 }
 
-/// Bills the route on one kernel.
-///
-/// # Errors
-/// Bad input, a machine that lacks something, a guest that fails; never with a process left behind.
-pub(crate) fn bill(
-    folios: &[Folio],
-    request: &KernelRequest<'_>,
-    surroundings: &Surroundings<'_>,
-) -> Result<Billed, LabError> {
-    let Request {
-        order,
-        arch,
-        profiling,
-        ..
-    } = request.common;
-    let clock = Clock::default();
-    let materials = Materials::of_request(&PROBE, request, &clock, surroundings)?;
-    let found = clock.time("boots", || {
-        let run = |run| guest::run(folios, request, &materials, run, &clock, *surroundings);
-        (1..=order.runs)
-            .map(run)
-            .collect::<Result<Vec<_>, LabError>>()
-    })?;
-    let qemu = vm::qemu_version(*arch, surroundings.stop)?;
-    let mut draft = draft(folios, request, &materials, &found, qemu)?;
-    let stacks = profiling.attach(&mut draft.rows, |row| rows::sample_of(&found, row));
-    draft.notes.extend(materials.uncounted());
-    Ok(clock.billed(draft, stacks))
+/// Finding the pages that were written in memory of these shapes.
+pub(crate) struct Dirty {
+    pub(crate) folios: Vec<Folio>,
 }
 
-fn draft(
-    folios: &[Folio],
-    request: &KernelRequest<'_>,
-    materials: &Materials,
-    found: &[DirtyRun],
-    qemu: String,
-) -> Result<Draft, LabError> {
-    let Request { order, arch, .. } = request.common;
-    let hello = found.first().map(|found| &found.hello);
-    let notes = NOTES.into_iter().chain([note(*arch)]);
-    Ok(Draft {
-        stack: kvm_host::stack(request.common, materials, hello, qemu),
-        rows: rows::rows(order, folios, found),
-        notes: notes.map(str::to_owned).collect(),
-        inputs: kvm_host::inputs(request.common, materials)?,
-        ..counted(Route::Dirty, order)
-    })
+impl Probed for Dirty {
+    type Run = DirtyRun;
+    const PROBE: &'static Probe = &PROBE;
+    const NOTES: &'static [&'static str] = &NOTES;
+
+    fn run(
+        &self,
+        request: &KernelRequest<'_>,
+        materials: &Materials,
+        run: u32,
+        clock: &Clock,
+        surroundings: Surroundings<'_>,
+    ) -> Result<DirtyRun, LabError> {
+        guest::run(&self.folios, request, materials, run, clock, surroundings)
+    }
+
+    fn hello(run: &DirtyRun) -> &Hello {
+        &run.hello
+    }
+
+    fn rows(&self, order: &Order, found: &[DirtyRun]) -> Vec<Row> {
+        rows::rows(order, &self.folios, found)
+    }
+
+    fn sample_of<'a>(found: &'a [DirtyRun], row: &Row) -> Option<Sample<'a>> {
+        rows::sample_of(found, row)
+    }
 }

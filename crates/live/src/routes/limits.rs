@@ -11,6 +11,23 @@ pub(crate) struct Lacking {
     pub(crate) remedy: String,
 }
 
+/// A line of a bill and its measurements, or why it has none.
+#[derive(Clone, Debug)]
+pub(crate) struct LineRuns<L, M> {
+    pub(crate) line: L,
+    pub(crate) outcome: Result<M, Lacking>,
+}
+
+impl<L, M: Default> LineRuns<L, M> {
+    /// A line without runs.
+    pub(crate) fn new(line: L) -> Self {
+        Self {
+            line,
+            outcome: Ok(M::default()),
+        }
+    }
+}
+
 /// Checks that a bill has at least one line with figures.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! Dirty tracking: what is lost, a line for each mechanism with its phases, and the events that each covers.
 
-use pagetoll_bill::row::{Coverage, EventCoverage, Folio, PageEvent, Spread};
+use pagetoll_bill::row::median;
+use pagetoll_bill::row::{Coverage, EventCoverage, Folio, PageEvent};
 use pagetoll_bill::{Bill, Check, Operation, Route, Row};
 
 use crate::document::{Fact, Section};
@@ -137,7 +138,7 @@ fn middle(row: &Row) -> String {
     let Some(figures) = row.figures() else {
         return NONE.to_owned();
     };
-    let cost = Spread::median(&figures.runs).unwrap_or(figures.cost_per_page);
+    let cost = median(&figures.runs).unwrap_or(figures.cost_per_page);
     figure::fixed(cost, if cost.abs() < 10.0 { 2 } else { 1 })
 }
 

@@ -8,8 +8,7 @@
 //! takes faults oldest first, so that all vCPUs advance alike. Not in it: what the others gain from then on in the lines
 //! and locks that they share.
 
-use pagetoll_bill::row::Interval;
-use pagetoll_bill::row::error_of;
+use pagetoll_bill::row::{Interval, error_of, median};
 use pagetoll_bill::spec::Placement;
 use pagetoll_bill::{Draft, Row};
 use pagetoll_cost::{CostTable, Prices};
@@ -66,7 +65,8 @@ pub fn compare(
 #[must_use]
 pub fn median_error(points: &[Point]) -> Option<f64> {
     let predictions = points.iter().filter(|point| !point.calibrates);
-    median(predictions.map(|point| point.error).collect())
+    let errors: Vec<f64> = predictions.map(|point| point.error).collect();
+    median(&errors)
 }
 
 /// Predictions, and how many of them are measured inside their intervals.
@@ -81,7 +81,7 @@ pub struct Coverage {
 impl Coverage {
     /// The coverage of these points.
     #[must_use]
-    pub fn of(points: &[Point]) -> Self {
+    pub fn new(points: &[Point]) -> Self {
         let predictions = points.iter().filter(|point| !point.calibrates);
         Self {
             predictions: predictions.clone().count(),
@@ -139,7 +139,7 @@ fn measured(row: &Row) -> Option<MeasuredRate> {
         high: *rates.last()?,
     };
     Some(MeasuredRate {
-        median: median(rates)?,
+        median: median(&rates)?,
         runs,
     })
 }
@@ -192,18 +192,6 @@ fn evenness(scenario: &Scenario, cpus: u32) -> f64 {
     match (scenario.mechanism, vcpus.div_ceil(cpus)) {
         (Mechanism::Uffd, _) | (_, 0 | 1) => 1.0,
         (_, fullest) => f64::from(vcpus) / (f64::from(cpus) * f64::from(fullest)),
-    }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        0 => Some(f64::midpoint(
-            *values.get(middle.checked_sub(1)?)?,
-            values[middle],
-        )),
-        _ => Some(values[middle]),
     }
 }
 
@@ -276,7 +264,7 @@ mod tests {
         assert_eq!(median_error(&points), Some(points[1].error));
         let inside = usize::from(points[1].inside);
         assert_eq!(
-            Coverage::of(&points),
+            Coverage::new(&points),
             Coverage {
                 predictions: 1,
                 inside
@@ -342,7 +330,7 @@ mod tests {
     #[test]
     fn the_median_is_that_of_predictions_alone() {
         assert_eq!(median_error(&[]), None);
-        assert_eq!(median(vec![3.0, 1.0, 2.0, 9.0]), Some(2.5));
+        assert_eq!(median(&[3.0, 1.0, 2.0, 9.0]), Some(2.5));
     }
 
     #[test]

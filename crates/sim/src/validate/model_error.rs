@@ -21,7 +21,7 @@ const SHARE: f64 = 0.9;
 
 /// Widens the intervals of `compared` by the distances of `known`.
 pub(super) fn add(compared: &mut [Comparison], known: &[Comparison]) {
-    let all: Vec<Distance> = known.iter().filter_map(Distance::of).collect();
+    let all: Vec<Distance> = known.iter().filter_map(Distance::of_prediction).collect();
     for one in compared {
         let (Some(error), Some(Interval { low, high })) = (error(one, &all), one.interval) else {
             continue;
@@ -47,7 +47,7 @@ struct Distance {
 
 impl Distance {
     /// The distance of a prediction; `None` of a fitted figure, and of one without an interval.
-    fn of(one: &Comparison) -> Option<Self> {
+    fn of_prediction(one: &Comparison) -> Option<Self> {
         let Interval { low, high } = one.interval.filter(|_| !one.fitted)?;
         let value = one.published.value;
         Some(Self {

@@ -62,7 +62,7 @@ pub(super) fn run(
         summary: &costs.summary,
         host_load: draft.inputs.host_load,
         median_error: median_error(&points),
-        coverage: Coverage::of(&points),
+        coverage: Coverage::new(&points),
         points: &points,
     };
     write_list(document(&draft, &compared), &compared, destination)?;

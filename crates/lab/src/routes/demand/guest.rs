@@ -37,7 +37,7 @@ pub(super) const PROBE: Probe = Probe {
 
 /// Reports of a boot.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DemandRun {
+pub(crate) struct DemandRun {
     pub(super) hello: Hello,
     /// For each batch of the order, and for single pages.
     pub(super) parts: Vec<DemandParts>,

@@ -33,7 +33,7 @@ pub(super) const PROBE: Probe = Probe {
 
 /// Reports of a boot.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DirtyRun {
+pub(crate) struct DirtyRun {
     pub(super) hello: Hello,
     /// In the order in which they ran.
     pub(super) phases: Vec<DirtyPhase>,

@@ -70,7 +70,7 @@ fn key(line: Line) -> RowKey {
 }
 
 fn figures(line: Line, found: &[DirtyRun]) -> Result<Figures, Unavailable> {
-    let losses = Losses::of(line, found);
+    let losses = Losses::new(line, found);
     if losses.tried > 0 && losses.lost == losses.tried {
         let tried = losses.tried;
         return Err(Unavailable(format!(
@@ -173,7 +173,7 @@ struct Losses {
 }
 
 impl Losses {
-    fn of(line: Line, found: &[DirtyRun]) -> Self {
+    fn new(line: Line, found: &[DirtyRun]) -> Self {
         let losses = found.iter().flat_map(|found| &found.losses);
         let of_line =
             losses.filter(|loss| loss.mechanism == line.mechanism && loss.folio == line.folio);
@@ -191,7 +191,7 @@ fn checks(line: Line, found: &[DirtyRun]) -> Vec<Check> {
     let phases = || found.iter().flat_map(|found| phases(found, line));
     let pages: u64 = phases().map(|phase| phase.pages).sum();
     let reported: u64 = phases().map(|phase| phase.reported).sum();
-    let losses = Losses::of(line, found);
+    let losses = Losses::new(line, found);
     vec![
         Check::against_control("lost", losses.tried, losses.lost, losses.lost_by_control),
         Check::against_known("reported", pages, pages.saturating_sub(reported)),

@@ -137,7 +137,7 @@ fn paged_out(line: Line, stop: &Stop) -> Result<Control, LiveError> {
         if paged_out.is_err() {
             return Ok(Control::default());
         }
-        let written = PageSet::of(session.all(), FILE_PAGES);
+        let written = PageSet::with(session.all(), FILE_PAGES);
         let (reported, _) = session.harvest()?;
         Ok(Control {
             failed: written.missing_from(&reported),

@@ -8,7 +8,7 @@ use pagetoll_bill::row::{EventCoverage, Folio};
 
 use super::control::Control;
 use super::run::Run;
-use crate::routes::limits::Lacking;
+use crate::routes::limits;
 
 /// A mechanism on memory of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,18 +33,4 @@ pub(super) struct Measured {
 }
 
 /// A line and its measurements, or why it has none.
-#[derive(Clone, Debug)]
-pub(super) struct LineRuns {
-    pub(super) line: Line,
-    pub(super) outcome: Result<Measured, Lacking>,
-}
-
-impl LineRuns {
-    /// A line without runs.
-    pub(super) fn new(line: Line) -> Self {
-        Self {
-            line,
-            outcome: Ok(Measured::default()),
-        }
-    }
-}
+pub(super) type LineRuns = limits::LineRuns<Line, Measured>;

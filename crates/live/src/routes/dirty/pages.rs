@@ -19,8 +19,8 @@ impl PageSet {
         }
     }
 
-    /// These pages of so many.
-    pub(super) fn of(range: Range<u64>, pages: u64) -> Self {
+    /// A set with these pages, of so many.
+    pub(super) fn with(range: Range<u64>, pages: u64) -> Self {
         let mut set = Self::new(pages);
         set.insert_all(range);
         set

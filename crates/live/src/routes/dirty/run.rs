@@ -86,7 +86,7 @@ fn tracked(
     seed: u64,
     run: &mut Run,
 ) -> Result<(), LiveError> {
-    let all = PageSet::of(session.all(), session.guest.pages);
+    let all = PageSet::with(session.all(), session.guest.pages);
     // The first round populates.
     session.write_all()?;
     run.untracked = session.rewrite()?;
@@ -114,7 +114,7 @@ fn tracked(
 
 /// The phases of a mechanism that takes what is present for what was written.
 fn present(session: &mut Session<'_, '_, '_, '_>, run: &mut Run) -> Result<(), LiveError> {
-    let all = PageSet::of(session.all(), session.guest.pages);
+    let all = PageSet::with(session.all(), session.guest.pages);
     run.first_write = session.write_all()?;
     let (reported, time) = session.harvest()?;
     run.harvest = time;

@@ -7,7 +7,7 @@ use pagetoll_bill::route::Discard;
 use pagetoll_bill::row::{Backing, Found};
 
 use super::memory::Held;
-use crate::routes::limits::Lacking;
+use crate::routes::limits;
 
 /// Parameters of the runs of three rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    pub(super) const fn of(self, found: Found) -> u64 {
+    pub(super) const fn pages(self, found: Found) -> u64 {
         match found {
             Found::Zeroes => self.zeroes,
             Found::Old => self.old,
@@ -116,19 +116,5 @@ pub(super) struct Measured {
     pub(super) wrong_place: Run,
 }
 
-/// A line and its runs, or why it has none.
-#[derive(Clone, Debug)]
-pub(super) struct LineRuns {
-    pub(super) line: Line,
-    pub(super) outcome: Result<Measured, Lacking>,
-}
-
-impl LineRuns {
-    /// A line without runs.
-    pub(super) fn new(line: Line) -> Self {
-        Self {
-            line,
-            outcome: Ok(Measured::default()),
-        }
-    }
-}
+/// A line and its measurements, or why it has none.
+pub(super) type LineRuns = limits::LineRuns<Line, Measured>;

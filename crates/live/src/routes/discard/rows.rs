@@ -208,7 +208,7 @@ impl OrderedLine<'_> {
     /// Discarded pages that hold what the call does not leave.
     fn broken_promises(&self, run: &Run) -> u64 {
         let kept = self.line.promised().iter();
-        let kept: u64 = kept.map(|found| run.contents.of(*found)).sum();
+        let kept: u64 = kept.map(|found| run.contents.pages(*found)).sum();
         run.discarded.saturating_sub(kept)
     }
 }
@@ -234,7 +234,7 @@ fn found(runs: &[Run]) -> Found {
     let all = [Found::Zeroes, Found::Old, Found::File].into_iter();
     let is_in_all = |found: &Found| {
         let mut runs = runs.iter();
-        runs.all(|run| run.contents.of(*found) == run.discarded)
+        runs.all(|run| run.contents.pages(*found) == run.discarded)
     };
     all.into_iter().find(is_in_all).unwrap_or(Found::Mixed)
 }

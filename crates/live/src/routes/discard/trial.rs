@@ -97,7 +97,7 @@ impl<'a> Trial<'a> {
     /// Discards single chunks, while the guest stands still and while it runs.
     ///
     /// # Errors
-    /// As of [`run`](Self::run).
+    /// Errors of [`run`](Self::run).
     pub(super) fn singles(&self) -> Result<Singles, LiveError> {
         let memory = self.memory()?;
         let [looked_at, running] = Chunks::singles(self.pages, self.line.batch.into());

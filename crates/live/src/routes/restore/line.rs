@@ -8,7 +8,7 @@ use pagetoll_bill::row::{Moment, PageCache};
 
 use super::clones::Wrong;
 use super::conversation::{CloneReport, Kept};
-use crate::routes::limits::Lacking;
+use crate::routes::limits;
 
 /// Parameters of the runs of three rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,19 +66,5 @@ impl Measured {
     }
 }
 
-/// A line and its runs, or why it has none.
-#[derive(Clone, Debug)]
-pub(super) struct LineRuns {
-    pub(super) line: Line,
-    pub(super) outcome: Result<Measured, Lacking>,
-}
-
-impl LineRuns {
-    /// A line without runs.
-    pub(super) fn new(line: Line) -> Self {
-        Self {
-            line,
-            outcome: Ok(Measured::default()),
-        }
-    }
-}
+/// A line and its measurements, or why it has none.
+pub(super) type LineRuns = limits::LineRuns<Line, Measured>;

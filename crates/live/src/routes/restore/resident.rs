@@ -60,6 +60,9 @@ pub(super) fn thinned(moments: &[Moment], last: u64, pages: u64) -> Vec<Moment> 
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -82,18 +85,34 @@ mod tests {
         );
     }
 
+    /// A process of its own: memory of this one also comes and goes by tests beside.
     #[test]
     fn a_process_is_seen_to_grow() {
+        let mut shell = Command::new("sh")
+            .args([
+                "-c",
+                "read go; all=$(head -c 16777216 /dev/zero | tr '\\0' a); echo ${#all}; read go",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let process = shell.id();
         let over = AtomicBool::new(false);
         let moments = thread::scope(|scope| {
-            let watch = scope.spawn(|| watch(std::process::id(), now(), &over));
-            thread::sleep(Duration::from_millis(20));
-            let memory = vec![1_u8; 16 << 20];
-            thread::sleep(Duration::from_millis(20));
-            assert_eq!(memory.last(), Some(&1));
+            let watch = scope.spawn(|| watch(process, now(), &over));
+            thread::sleep(Duration::from_millis(200));
+            shell.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+            let mut length = String::new();
+            let mut printed = BufReader::new(shell.stdout.as_mut().unwrap());
+            printed.read_line(&mut length).unwrap();
+            assert_eq!(length.trim(), "16777216");
+            thread::sleep(Duration::from_millis(200));
             over.store(true, Ordering::SeqCst);
             watch.join().unwrap()
         });
+        shell.kill().unwrap();
+        shell.wait().unwrap();
         let most = moments.iter().map(|moment| moment.pages).max();
         assert!(most > Some(2048), "{most:?}");
     }

@@ -11,7 +11,7 @@
 //! | `locked` | what is done under the userfaultfd's locks, and handing them over | `uffd` |
 //! | `walks` | how long a walk looks at each entry of a queue | `uffd` |
 //!
-//! Those of one mechanism are found together: the smallest moves, on a logarithmic scale, that meet its rates
+//! Factors of one mechanism are found together: the smallest moves, on a logarithmic scale, that meet its rates
 //! (Levenberg and Marquardt, with every factor believed to be 1 within a factor of 2). So one rate moves what it depends on
 //! most: computing where few vCPUs run, lines and walks where many do. Walks are left alone where no rate of
 //! [`MANY`] vCPUs is known: fewer say nothing of them. Factors of exits are laid over uffd as well.

@@ -3,14 +3,13 @@
 use std::fmt;
 
 use pagetoll_bill::route::Demand;
-use pagetoll_bill::row::error_of;
-use pagetoll_bill::row::{Interval, PublishedRate, Rate};
+use pagetoll_bill::row::{Interval, PublishedRate, Rate, error_of, median};
 use pagetoll_bill::{RouteMechanism, Row};
 use pagetoll_cost::CostKey;
 use pagetoll_cost::CostTable;
 use pagetoll_cost::published::{PublishedFigure, PublishedUnit};
 
-use super::usl::{Point, Scalability, median};
+use super::usl::{Point, Scalability};
 
 /// Sets what was published beside each row that is the published scenario, and sums up how far the model is off.
 /// Nothing where the table is of another machine: one that is not calibrated to any of the published rates.
@@ -132,7 +131,7 @@ pub struct Errors {
 impl Errors {
     fn new(errors: Vec<f64>) -> Option<Self> {
         let worst = errors.iter().copied().max_by(f64::total_cmp)?;
-        let median = median(errors)?;
+        let median = median(&errors)?;
         Some(Self { median, worst })
     }
 }

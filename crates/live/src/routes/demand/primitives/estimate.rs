@@ -1,9 +1,11 @@
 //! The middle of some samples, and how far they lie apart.
 
+use pagetoll_bill::row;
+
 /// Median, and where 80 % of the samples lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Of the samples, in nanoseconds or as a number.
+    /// Median of the samples, in nanoseconds or as a number.
     pub median: f64,
     /// 10 % of the samples are below this.
     pub low: f64,
@@ -20,7 +22,7 @@ impl Estimate {
         let last = samples.len().checked_sub(1)?;
         let beyond = samples.len() / 10;
         Some(Self {
-            median: median_of_sorted(&samples),
+            median: median(&samples),
             low: samples[beyond],
             high: samples[last - beyond],
             samples: samples.len(),
@@ -29,18 +31,8 @@ impl Estimate {
 }
 
 /// The median of some samples; 0 of none.
-pub(super) fn median(mut samples: Vec<f64>) -> f64 {
-    samples.sort_by(f64::total_cmp);
-    median_of_sorted(&samples)
-}
-
-fn median_of_sorted(samples: &[f64]) -> f64 {
-    let middle = samples.len() / 2;
-    match samples {
-        [] => 0.0,
-        _ if samples.len().is_multiple_of(2) => f64::midpoint(samples[middle - 1], samples[middle]),
-        _ => samples[middle],
-    }
+pub(super) fn median(samples: &[f64]) -> f64 {
+    row::median(samples).unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -59,8 +51,8 @@ mod tests {
 
     #[test]
     fn a_burst_that_was_disturbed_moves_nothing() {
-        assert_eq!(median(vec![5.0, 1e9, 4.0]), 5.0);
-        assert_eq!(median(vec![]), 0.0);
+        assert_eq!(median(&[5.0, 1e9, 4.0]), 5.0);
+        assert_eq!(median(&[]), 0.0);
     }
 
     proptest! {

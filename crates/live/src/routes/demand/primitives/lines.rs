@@ -67,7 +67,7 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
     }
     match hits.is_empty() {
         true => round.lacks(Primitive::LineHit, "this process may use one CPU only"),
-        false => round.note(Primitive::LineHit, median(hits)),
+        false => round.note(Primitive::LineHit, median(&hits)),
     }
     Ok(())
 }
@@ -114,8 +114,8 @@ fn taken_over(one: usize, other: usize) -> Result<Taken, LiveError> {
         owner.join().unwrap_or(Err(Stopped.into()))?;
         let (moved, hit) = taken?;
         Ok(Taken {
-            moved: median(moved),
-            hit: median(hit),
+            moved: median(&moved),
+            hit: median(&hit),
         })
     })
 }

@@ -92,7 +92,7 @@ fn one_way(here: usize, there: usize) -> Result<f64, LiveError> {
         });
         let times = joined(asking)?;
         joined(other)?;
-        Ok(median(times) / 2.0)
+        Ok(median(&times) / 2.0)
     })
 }
 
@@ -154,7 +154,7 @@ fn waking(here: usize, there: usize) -> Result<f64, LiveError> {
         });
         let times = joined(waker)?;
         joined(sleeper)?;
-        Ok(median(times))
+        Ok(median(&times))
     })
 }
 
