@@ -15,6 +15,7 @@ mod fault;
 mod flush;
 mod irq;
 mod mechanism;
+mod migrate;
 mod pin;
 mod restore;
 mod subset;
@@ -31,6 +32,7 @@ pub use discard::Discard;
 pub use fault::Fault;
 pub use flush::Flush;
 pub use irq::Irq;
+pub use migrate::Migrate;
 pub use mechanism::{Mechanism, Properties, RouteMechanism, UnknownMechanism};
 pub use pin::Pin;
 pub use restore::Restore;
@@ -77,6 +79,8 @@ names! {
         Dirty,
         /// Memory of a guest is given back to the host.
         Discard,
+        /// A running guest's memory is moved to another process.
+        Migrate,
         /// A program of the user's own runs.
         Count,
     }
@@ -116,6 +120,7 @@ impl Route {
             Self::Restore => "restore a guest's memory from an image, alone and with clones",
             Self::Dirty => "find the pages that a guest wrote, and what is lost on the way",
             Self::Discard => "discard memory of a guest, and what that frees and takes away beside",
+            Self::Migrate => "migrate a running guest to another process: downtime, total and stall",
             Self::Count => "run a program of your own, natively and as a Xen PV dom0",
         }
     }
@@ -130,7 +135,8 @@ impl Route {
             | Self::Demand
             | Self::Restore
             | Self::Dirty
-            | Self::Discard => PAGE,
+            | Self::Discard
+            | Self::Migrate => PAGE,
             Self::Switch => Item {
                 one: "switch",
                 many: "switches",
@@ -157,6 +163,7 @@ impl Route {
             | Self::Restore
             | Self::Dirty
             | Self::Discard
+            | Self::Migrate
             | Self::Count => self.item().one,
         }
     }
@@ -171,6 +178,7 @@ impl Route {
             | Self::Restore
             | Self::Dirty
             | Self::Discard
+            | Self::Migrate
             | Self::Count => false,
         }
     }
@@ -188,6 +196,7 @@ impl Route {
             Self::Restore => mechanism::all::<Restore>(),
             Self::Dirty => mechanism::all::<Dirty>(),
             Self::Discard => mechanism::all::<Discard>(),
+            Self::Migrate => mechanism::all::<Migrate>(),
             Self::Count => mechanism::all::<Count>(),
         };
         all.into_iter()

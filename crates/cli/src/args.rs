@@ -164,6 +164,12 @@ pub(crate) enum Command {
         /// The process that orders, with which this one ends
         parent: i32,
     },
+    /// Take the guest of a migration, as its source on standard input says
+    #[command(hide = true)]
+    MigrateDestination {
+        /// The process that migrates, with which this one ends
+        parent: i32,
+    },
     /// Undo what a run has changed on this host, when standard input ends
     #[command(hide = true)]
     Guard {

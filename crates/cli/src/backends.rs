@@ -57,7 +57,7 @@ fn best(route: Route) -> Chosen {
         | Route::Flush
         | Route::Pin
         | Route::Count => (Kind::Lab, "its counts are exact"),
-        Route::Demand | Route::Restore | Route::Dirty | Route::Discard => {
+        Route::Demand | Route::Restore | Route::Dirty | Route::Discard | Route::Migrate => {
             (Kind::Live, "it measures this host")
         }
     };
@@ -105,7 +105,11 @@ mod tests {
         let everywhere = |route: &&Route| {
             !matches!(
                 route,
-                Route::Restore | Route::Dirty | Route::Discard | Route::Count
+                Route::Restore
+                    | Route::Dirty
+                    | Route::Discard
+                    | Route::Migrate
+                    | Route::Count
             )
         };
         for &route in Route::ALL.iter().filter(everywhere) {

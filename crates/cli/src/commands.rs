@@ -25,6 +25,7 @@ mod validate;
 mod watched;
 
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -69,6 +70,12 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
             parent::end_at_once_with(parent);
             let (input, output) = (io::stdin(), io::stdout());
             pagetoll_live::restore_clone(&mut input.lock(), &mut output.lock())?;
+            Ok(Outcome::Success)
+        }
+        Command::MigrateDestination { parent } => {
+            parent::end_at_once_with(parent);
+            let (input, output) = (io::stdin(), io::stdout());
+            pagetoll_live::migrate_destination(input.as_fd(), &mut output.lock())?;
             Ok(Outcome::Success)
         }
         Command::Guard { journal } => {

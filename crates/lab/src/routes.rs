@@ -35,7 +35,7 @@ impl Harness {
             Route::Demand => Self::Demand,
             Route::Pin => Self::Pin,
             Route::Dirty => Self::Dirty,
-            Route::Restore | Route::Discard => Self::None,
+            Route::Restore | Route::Discard | Route::Migrate => Self::None,
             Route::Count => Self::Count,
         }
     }

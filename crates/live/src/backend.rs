@@ -11,7 +11,7 @@ use pagetoll_pv::routes;
 
 use crate::LiveError;
 use crate::host;
-use crate::routes::{demand, dirty, discard, pin, pv, restore, vfio};
+use crate::routes::{demand, dirty, discard, migrate, pin, pv, restore, vfio};
 
 const LAB_ALONE: &str = "programs are counted in the lab alone";
 
@@ -27,7 +27,9 @@ impl Backend for Live {
     fn support_here(&self, route: Route) -> Support {
         match route {
             Route::Demand => support(host::check()),
-            Route::Restore | Route::Dirty | Route::Discard => support(host::check_kvm()),
+            Route::Restore | Route::Dirty | Route::Discard | Route::Migrate => {
+                support(host::check_kvm())
+            }
             Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush => {
                 let here = pv::Surroundings::of_this_host();
                 here.billable()
@@ -44,6 +46,7 @@ impl Backend for Live {
             (Route::Restore, ..) => Box::new(restore::Request::new(spec)?),
             (Route::Dirty, ..) => Box::new(dirty::Request::new(spec)?),
             (Route::Discard, ..) => Box::new(discard::Request::new(spec)?),
+            (Route::Migrate, ..) => Box::new(migrate::Request::new(spec)?),
             (Route::Pin, Some(device), _) => Box::new(vfio::Request::new(spec, device)?),
             (Route::Pin, None, Wanted::Yes) => {
                 return Err(Error::bad_input("--bind: takes a device; give --device"));
@@ -87,6 +90,12 @@ impl Prepared for dirty::Request {
 impl Prepared for discard::Request {
     fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
         Ok(discard::bill(&self, context)?)
+    }
+}
+
+impl Prepared for migrate::Request {
+    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
+        Ok(migrate::bill(&self, context)?)
     }
 }
 

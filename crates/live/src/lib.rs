@@ -20,6 +20,7 @@ mod gmem;
 mod guest_memory;
 pub mod host;
 mod kernel_module;
+mod own_process;
 mod page_cache;
 mod pci;
 mod program;
@@ -30,5 +31,6 @@ mod vcpus;
 
 pub use backend::Live;
 pub use error::LiveError;
+pub use routes::migrate::migrate_destination;
 pub use routes::restore::restore_clone;
 pub use undo::guard;

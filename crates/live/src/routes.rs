@@ -4,6 +4,7 @@ pub mod demand;
 pub(crate) mod dirty;
 pub(crate) mod discard;
 pub(crate) mod limits;
+pub mod migrate;
 pub(crate) mod pin;
 pub mod pv;
 pub mod restore;

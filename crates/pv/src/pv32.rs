@@ -75,6 +75,7 @@ pub(crate) fn halves(
         | Mechanism::Restore(_)
         | Mechanism::Dirty(_)
         | Mechanism::Discard(_)
+        | Mechanism::Migrate(_)
         | Mechanism::Count(_) => return None,
     };
     let traps = whole.crossings.as_ref()?.by_kind.get(crossing::PTWR)?;

@@ -12,6 +12,7 @@ use crate::routes::{Request, counted, demand, fault, flush, irq, pin, switch, un
 const fn elsewhere(route: Route) -> &'static str {
     match route {
         Route::Discard => "memory is discarded on this host alone",
+        Route::Migrate => "guests are migrated on this host alone",
         Route::Restore => "guests are restored on this host alone",
         Route::Dirty => "written pages are tracked by real kernels alone",
         Route::Count => "programs are counted in the lab alone",
@@ -57,7 +58,7 @@ pub(crate) fn request(spec: &Spec) -> Result<Box<dyn Request>, Error> {
         Route::Flush => Box::new(flush::Request::new(spec)?),
         Route::Pin => Box::new(pin::Request::new(spec)?),
         Route::Demand => Box::new(demand::Request::new(spec)?),
-        Route::Restore | Route::Dirty | Route::Discard | Route::Count => {
+        Route::Restore | Route::Dirty | Route::Discard | Route::Migrate | Route::Count => {
             let reason = elsewhere(spec.route);
             return Err(Error::bad_input(format!("--on sim: {reason}")));
         }

@@ -39,6 +39,7 @@ fn figures_64_bit(bill: &Bill, system: System) -> Vec<Derived> {
         | Route::Restore
         | Route::Dirty
         | Route::Discard
+        | Route::Migrate
         | Route::Count => None,
     };
     figures.unwrap_or_default()
@@ -58,6 +59,7 @@ fn figures_32_bit(bill: &Bill) -> Vec<Derived> {
         | Route::Restore
         | Route::Dirty
         | Route::Discard
+        | Route::Migrate
         | Route::Count => None,
     };
     figures.unwrap_or_default()

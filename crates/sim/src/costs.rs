@@ -130,10 +130,13 @@ const fn default(route: Route) -> &'static str {
         Route::Unmap | Route::Fault | Route::Switch | Route::Irq => "lab-xen-4.17",
         Route::Flush => "amd-pv-shim-32",
         Route::Pin => "lab-vfio-6.18",
-        // The simulator runs neither `restore`, `dirty`, `discard` nor `count`.
-        Route::Demand | Route::Restore | Route::Dirty | Route::Discard | Route::Count => {
-            "x86-256-core"
-        }
+        // The simulator runs none of those after `demand`.
+        Route::Demand
+        | Route::Restore
+        | Route::Dirty
+        | Route::Discard
+        | Route::Migrate
+        | Route::Count => "x86-256-core",
     }
 }
 

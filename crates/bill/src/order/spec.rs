@@ -11,7 +11,7 @@ use crate::names::names;
 use crate::order::options::options;
 use crate::order::{Limits, Opt, Order, OrderError};
 use crate::route::Route;
-use crate::route::Route::{Count, Demand, Dirty, Discard, Flush, Pin, Restore, Unmap};
+use crate::route::Route::{Count, Demand, Dirty, Discard, Flush, Migrate, Pin, Restore, Unmap};
 use crate::row::{Backing, Folio, PageCache};
 
 names! {
@@ -291,9 +291,9 @@ options! {
         /// Touch pages in this order: sequential, random, zipf, or a FILE that lists them [default: random]
         #[arg(value_name = "ORDER")]
         pub touch: Option<String> = "touch" on (Live, Restore),
-        /// Touch N pages as the working set [default: an eighth of the image; of a FILE, all that it lists]
+        /// Touch N pages as the working set, migrate: write them [default: an eighth of all; of a FILE, all that it lists]
         #[arg(value_name = "N", value_parser = |text: &str| number(text).map(Pages))]
-        pub set: Option<Pages> = "set" on (Live, Restore),
+        pub set: Option<Pages> = "set" on (Live, Restore | Migrate),
         /// Restore with the image in the page cache, and without [default: warm,cold]
         #[arg(value_name = "CACHE,..", value_delimiter = ',')]
         pub caches: Vec<PageCache> = "cache" on (Live, Restore),
@@ -317,6 +317,23 @@ options! {
         /// Back the guest with memory of these kinds [default: all]
         #[arg(value_name = "KIND,..", value_delimiter = ',')]
         pub backings: Vec<Backing> = "backing" on (Live, Discard),
+    }
+}
+
+options! {
+    /// Options of the route `migrate`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    #[cfg_attr(feature = "clap", command(next_help_heading = "Migrating"))]
+    pub struct MigrateSpec {
+        /// Send at most MIB MiB a second [default: 256]
+        #[arg(value_name = "MIB", value_parser = number::<u32>)]
+        pub bandwidth: Option<u32> = "bandwidth" on (Live, Migrate),
+        /// Have the guest write N pages a second [default: 16384]
+        #[arg(value_name = "N", value_parser = number::<u32>)]
+        pub dirty_rate: Option<u32> = "dirty-rate" on (Live, Migrate),
+        /// Stop the guest once what is left can be sent in MS ms [default: 1]
+        #[arg(value_name = "MS", value_parser = number::<u32>)]
+        pub downtime_limit: Option<u32> = "downtime-limit" on (Live, Migrate),
     }
 }
 
@@ -485,7 +502,7 @@ options! {
         /// Bill only rows with these words in their names, as 'munmap-zero, native'; repeatable
         #[arg(value_name = "ROW")]
         pub rows: Vec<String> = "row" on (Lab, route) if route.is_xen_pv(),
-        /// Bill N pages or operations per row (demand: N per vCPU; restore: N of the image; discard: N of the guest)
+        /// Bill N pages or operations per row (demand: N per vCPU; restore: N of the image; discard, migrate: N of the guest)
         #[arg(value_name = "N", allow_negative_numbers = true, value_parser = |text: &str| number(text).map(Pages))]
         pub pages: Option<Pages> = "pages" on (_, route) if route != Count,
         /// Hand over B pages at once, by mechanisms that take several
@@ -496,7 +513,7 @@ options! {
         pub runs: Option<u32> = "runs" on (Lab | Live, route) if route != Count,
         /// Random seed, for cost samples and random access patterns [default: 1]
         #[arg(value_name = "N", value_parser = number::<u64>)]
-        pub seed: Option<u64> = "seed" on (Sim, _) | (Live, Demand | Restore | Dirty),
+        pub seed: Option<u64> = "seed" on (Sim, _) | (Live, Demand | Restore | Dirty | Migrate),
         /// Pin or track memory of these shapes [default: pin: all that only calibrate does not need; dirty: 4K,THP,2M]
         #[arg(value_name = "F,..", value_delimiter = ',')]
         pub folios: Vec<Folio> = "folio" on (_, Pin) | (Lab | Live, Dirty),
@@ -513,6 +530,9 @@ options! {
         /// Options of the route `discard`.
         #[cfg_attr(feature = "clap", command(flatten))]
         pub discard: DiscardSpec,
+        /// Options of the route `migrate`.
+        #[cfg_attr(feature = "clap", command(flatten))]
+        pub migrate: MigrateSpec,
         /// Options of the simulator.
         #[cfg_attr(feature = "clap", command(flatten))]
         pub sim: SimSpec,
@@ -529,11 +549,12 @@ options! {
 }
 
 /// Options of all parts of a [`Spec`].
-pub(super) const PARTS: [&[Opt]; 8] = [
+pub(super) const PARTS: [&[Opt]; 9] = [
     Spec::OPTIONS,
     DemandSpec::OPTIONS,
     RestoreSpec::OPTIONS,
     DiscardSpec::OPTIONS,
+    MigrateSpec::OPTIONS,
     SimSpec::OPTIONS,
     CountSpec::OPTIONS,
     LabSpec::OPTIONS,
@@ -556,6 +577,7 @@ impl Spec {
             demand: DemandSpec::default(),
             restore: RestoreSpec::default(),
             discard: DiscardSpec::default(),
+            migrate: MigrateSpec::default(),
             sim: SimSpec::default(),
             count: CountSpec::default(),
             lab: LabSpec::default(),

@@ -5,7 +5,9 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use super::{Count, Demand, Dirty, Discard, Fault, Flush, Irq, Pin, Restore, Route, Switch, Unmap};
+use super::{
+    Count, Demand, Dirty, Discard, Fault, Flush, Irq, Migrate, Pin, Restore, Route, Switch, Unmap,
+};
 use crate::kinds::{Backend, Role, System};
 use crate::names::closest;
 
@@ -159,6 +161,8 @@ pub enum Mechanism {
     Dirty(Dirty),
     /// A mechanism of route `discard`.
     Discard(Discard),
+    /// A mechanism of route `migrate`.
+    Migrate(Migrate),
     /// A mechanism of route `count`.
     Count(Count),
 }
@@ -182,6 +186,7 @@ impl Mechanism {
             Self::Restore(mechanism) => mechanism.line(),
             Self::Dirty(mechanism) => mechanism.line(),
             Self::Discard(mechanism) => mechanism.line(),
+            Self::Migrate(mechanism) => mechanism.line(),
             Self::Count(mechanism) => mechanism.line(),
         }
     }
@@ -200,6 +205,7 @@ impl Mechanism {
             Self::Restore(_) => Route::Restore,
             Self::Dirty(_) => Route::Dirty,
             Self::Discard(_) => Route::Discard,
+            Self::Migrate(_) => Route::Migrate,
             Self::Count(_) => Route::Count,
         }
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Unavailable;
 use super::crossing;
 use super::discarded::Discarded;
+use super::migrated::Migrated;
 use super::prediction::median;
 use super::restored::Restored;
 
@@ -149,6 +150,8 @@ pub struct Figures {
     pub restored: Option<Restored>,
     /// Memory that was given back, where memory was discarded.
     pub discarded: Option<Discarded>,
+    /// A time of migrations, where guests were migrated.
+    pub migrated: Option<Migrated>,
 }
 
 impl Figures {
@@ -229,6 +232,7 @@ impl Figures {
             tolls: Vec::new(),
             restored: None,
             discarded: None,
+            migrated: None,
         }
     }
 }

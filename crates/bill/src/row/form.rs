@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::check::{Check, Verdict};
 use super::{
-    Backing, Crossings, Discarded, Figures, Folio, Interval, Layout, Method, Moment, Operation,
+    Backing, Crossings, Discarded, Figures, Folio, Interval, Layout, Method, Migrated, Moment, Operation,
     PageCache, Profile, PublishedRate, Rate, Restored, Row, RowKey, Toll, Tracked, Unavailable,
 };
 use crate::kinds::{Role, System};
@@ -114,6 +114,9 @@ pub(crate) struct RowForm {
     /// Memory that was given back, where memory was discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     discarded: Option<Discarded>,
+    /// A time of migrations, where guests were migrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    migrated: Option<Migrated>,
     /// Functions and events that it executed; absent without `--profile`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     profile: Option<Profile>,
@@ -207,6 +210,7 @@ impl RowForm {
             tolls: self.tolls,
             restored: self.restored,
             discarded: self.discarded,
+            migrated: self.migrated,
         };
         let problem = match (self.cost_per_page, self.unavailable) {
             (Some(cost), None) => Ok(Ok(figures(cost))),
@@ -347,6 +351,7 @@ impl From<&Row> for RowForm {
             tolls: figures.tolls,
             restored: figures.restored,
             discarded: figures.discarded,
+            migrated: figures.migrated,
             profile: row.profile.clone(),
             checks: row.checks.clone(),
             unavailable: row.why_unavailable().map(str::to_owned),

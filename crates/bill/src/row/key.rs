@@ -75,6 +75,12 @@ names! {
         TouchBeside,
         /// The guest writes to what was discarded.
         TouchAgain,
+        /// A guest is migrated: from the order until the source is not needed any more.
+        Migration,
+        /// A migrated guest is stopped: from its last instruction at the source to its first at the destination.
+        Downtime,
+        /// A guest waits for its own migration: its stop, and what its writes take longer than without.
+        Stall,
         /// The kernel's own selftest, run beside.
         DemandPagingTest = "demand_paging_test",
         /// User space writes to new anonymous memory.

@@ -9,17 +9,17 @@
 
 mod control;
 mod events;
-mod guest;
+pub(super) mod guest;
 mod host_memory;
 mod line;
 mod pagemap;
-mod pages;
+pub(super) mod pages;
 mod request;
 mod rows;
 mod run;
-mod session;
+pub(super) mod session;
 mod shadow;
-mod tracker;
+pub(super) mod tracker;
 mod write_protection;
 
 use std::time::Instant;

@@ -20,6 +20,8 @@ use crate::{LiveError, host};
 
 /// Interval between checks for a stop, a failure and the deadline.
 const POLL: Duration = Duration::from_millis(20);
+/// Runs of a program of one page, the shortest of which is the time of entering.
+const ENTRIES: u32 = 16;
 /// Limits of a run at least, and for each page. Assumed: a hundred times the slowest mechanism.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_PER_PAGE: Duration = Duration::from_millis(2);
@@ -191,6 +193,27 @@ impl Member<'_, '_> {
         self.start(program, parameters)?;
         self.until_done()?;
         self.result()
+    }
+
+    /// Runs a program to its end; returns the time until it has left the guest.
+    pub(crate) fn timed(
+        &mut self,
+        program: Program,
+        parameters: Parameters,
+    ) -> Result<Duration, LiveError> {
+        self.start(program, parameters)?;
+        let began = Instant::now();
+        self.until_done()?;
+        let time = began.elapsed();
+        self.result()?;
+        Ok(time)
+    }
+
+    /// Time of entering the guest and coming back: the shortest of some runs over a single entry of the order.
+    pub(crate) fn entering(&mut self, one: Parameters) -> Result<Duration, LiveError> {
+        let times = (0..ENTRIES).map(|_| self.timed(Program::Warm, one));
+        let times: Result<Vec<Duration>, LiveError> = times.collect();
+        Ok(times?.into_iter().min().unwrap_or_default())
     }
 
     pub(crate) fn start(

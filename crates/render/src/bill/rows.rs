@@ -12,7 +12,10 @@ pub(super) fn has_rates(bill: &Bill) -> bool {
 
 /// True of a route whose rows have tables of their own, which compare more than costs.
 pub(super) const fn has_own_tables(bill: &Bill) -> bool {
-    matches!(bill.route, Route::Restore | Route::Dirty | Route::Discard)
+    matches!(
+        bill.route,
+        Route::Restore | Route::Dirty | Route::Discard | Route::Migrate
+    )
 }
 
 /// True of pagetoll's own measurements; the other rows are those of the kernel's selftest.

@@ -15,6 +15,7 @@ pub(super) const fn examples(route: Route) -> &'static str {
         Route::Restore => RESTORE,
         Route::Dirty => DIRTY,
         Route::Discard => DISCARD,
+        Route::Migrate => MIGRATE,
         Route::Count => COUNT,
     }
 }
@@ -120,3 +121,12 @@ Examples:
       A balloon on shared memory
   pagetoll bill discard --backing thp --batch 1,512
       Single pages of huge ones, and whole ones";
+
+const MIGRATE: &str = "\
+Examples:
+  pagetoll bill migrate
+      Stop and copy, precopy, postcopy and hybrids: downtime, total, what the guest waits for, pages sent twice
+  pagetoll bill migrate --mechanism precopy-bitmap,precopy-ring --dirty-rate 100000
+      A guest that writes faster than most
+  pagetoll bill migrate --mechanism postcopy-uffd,postcopy-exit --bandwidth 1200
+      Missing pages over 10 Gbit/s";

@@ -82,6 +82,7 @@ const fn devices(route: Route) -> Devices {
         | Route::Restore
         | Route::Dirty
         | Route::Discard
+        | Route::Migrate
         | Route::Count => Devices::Absent,
     }
 }

@@ -39,9 +39,9 @@ pub(super) fn require_hugepages(pages: u64) -> Result<(), LiveError> {
 }
 
 /// A guest and its mechanism's form of a dirty log.
-pub(super) struct Guest {
-    pub(super) machine: Machine,
-    pub(super) pages: u64,
+pub(in crate::routes) struct Guest {
+    pub(in crate::routes) machine: Machine,
+    pub(in crate::routes) pages: u64,
     folio: Folio,
     ring: Mutex<Option<DirtyRing>>,
 }
@@ -147,7 +147,7 @@ impl Guest {
     }
 
     /// Sets the order in which the guest writes pages.
-    pub(super) fn set_order(&self, pages: &[u64]) -> Result<(), LiveError> {
+    pub(in crate::routes) fn set_order(&self, pages: &[u64]) -> Result<(), LiveError> {
         let layout = self.machine.backing().layout;
         let offsets: Vec<u64> = pages.iter().map(|page| page * 4096).collect();
         let memory = &self.machine.backing().memory;

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 /// Pages of a guest, a bit for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PageSet {
+pub(in crate::routes) struct PageSet {
     words: Vec<u64>,
     pages: u64,
 }
 
 impl PageSet {
     /// No page of so many.
-    pub(super) fn new(pages: u64) -> Self {
+    pub(in crate::routes) fn new(pages: u64) -> Self {
         let words = usize::try_from(pages.div_ceil(64)).unwrap_or(0);
         Self {
             words: vec![0; words],
@@ -20,7 +20,7 @@ impl PageSet {
     }
 
     /// A set with these pages, of so many.
-    pub(super) fn with(range: Range<u64>, pages: u64) -> Self {
+    pub(in crate::routes) fn with(range: Range<u64>, pages: u64) -> Self {
         let mut set = Self::new(pages);
         set.insert_all(range);
         set
@@ -69,7 +69,7 @@ impl PageSet {
     }
 
     /// Number of its pages.
-    pub(super) fn len(&self) -> u64 {
+    pub(in crate::routes) fn len(&self) -> u64 {
         self.words
             .iter()
             .map(|word| u64::from(word.count_ones()))
@@ -85,13 +85,13 @@ impl PageSet {
     }
 
     /// Its pages, ascending.
-    pub(super) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(in crate::routes) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         let words = (0..).zip(&self.words);
         words.flat_map(|(number, word)| bits_of(*word).map(move |bit| number * 64 + bit))
     }
 
     /// Its pages as runs, ascending.
-    pub(super) fn runs(&self) -> Vec<Range<u64>> {
+    pub(in crate::routes) fn runs(&self) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for page in self.iter() {
             match runs.last_mut() {

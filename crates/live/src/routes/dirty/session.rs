@@ -28,13 +28,11 @@ const REWRITING: Duration = Duration::from_millis(60);
 const PAUSE: Duration = Duration::from_millis(1);
 /// Interval between harvests beside a guest that rewrites its pages.
 pub(super) const INTERVAL: Duration = Duration::from_millis(10);
-/// Runs of a program of one page, the shortest of which is what entering costs.
-const ENTRIES: u32 = 16;
 
 /// A guest with a mechanism on its vCPU's thread.
-pub(super) struct Session<'a, 'm, 'c, 'p> {
-    pub(super) guest: &'a Guest,
-    pub(super) tracker: &'a dyn Tracker,
+pub(in crate::routes) struct Session<'a, 'm, 'c, 'p> {
+    pub(in crate::routes) guest: &'a Guest,
+    pub(in crate::routes) tracker: &'a dyn Tracker,
     member: &'m mut Member<'c, 'p>,
     /// Number of words that were written.
     stamps: u64,
@@ -46,7 +44,7 @@ pub(super) struct Session<'a, 'm, 'c, 'p> {
 ///
 /// # Errors
 /// The host lacks the mechanism or the memory; the guest or the task fails; a stop.
-pub(super) fn with_guest<T: Clone + Send>(
+pub(in crate::routes) fn with_guest<T: Clone + Send>(
     mechanism: Dirty,
     folio: Folio,
     pages: u64,
@@ -109,13 +107,7 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
         let all = session.parameters(&session.all());
         session.member.run(Program::Warm, all)?;
         let one = session.parameters(&(0..1));
-        for number in 0..ENTRIES {
-            let time = session.timed(Program::Warm, one)?;
-            session.entering = match number {
-                0 => time,
-                _ => time.min(session.entering),
-            };
-        }
+        session.entering = session.member.entering(one)?;
         Ok(session)
     }
 
@@ -135,19 +127,11 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
         }
     }
 
-    fn timed(&mut self, program: Program, parameters: Parameters) -> Result<Duration, LiveError> {
-        self.member.start(program, parameters)?;
-        let began = Instant::now();
-        self.member.until_done()?;
-        let time = began.elapsed();
-        self.member.result()?;
-        Ok(time)
-    }
-
     /// Has the guest write the pages at these places of its order, each word another than all before; returns the time, without
     /// that of entering.
-    pub(super) fn write(&mut self, places: &Range<u64>) -> Result<Duration, LiveError> {
-        let time = self.timed(Program::Stamp, self.parameters(places))?;
+    pub(in crate::routes) fn write(&mut self, places: &Range<u64>) -> Result<Duration, LiveError> {
+        let parameters = self.parameters(places);
+        let time = self.member.timed(Program::Stamp, parameters)?;
         self.stamps += places.end - places.start;
         Ok(time.saturating_sub(self.entering))
     }
@@ -155,6 +139,11 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
     /// Has the guest write all pages; returns the time.
     pub(super) fn write_all(&mut self) -> Result<Duration, LiveError> {
         self.write(&self.all())
+    }
+
+    /// Number of words that were written: the last one that the guest wrote.
+    pub(in crate::routes) const fn stamps(&self) -> u64 {
+        self.stamps
     }
 
     /// A word that no page has.

@@ -22,7 +22,7 @@ use uffd_wp::UffdWp;
 use wp_async::WpAsync;
 
 /// A mechanism that finds the pages that one guest wrote. A harvest may run beside the guest.
-pub(super) trait Tracker: Sync {
+pub(in crate::routes) trait Tracker: Sync {
     /// Begins to track.
     fn arm(&self) -> Result<(), LiveError>;
 

@@ -17,10 +17,11 @@ use pagetoll_vmm::{Kicker, Placed, Preparation, pre_fault};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use vm_memory::{Bytes, GuestAddress};
 
-use super::conversation::{Answer, CloneOrder, CloneReport, Extent, Go, Handled, hear, say};
+use super::conversation::{Answer, CloneOrder, CloneReport, Extent, Go, Handled};
 use super::memory::{self, FilePages, Usage};
 use super::visit::{Visit, Visited};
 use crate::LiveError;
+use crate::own_process::{hear, say};
 use crate::vcpus::crew::{Crew, Member};
 use crate::vcpus::entry::{Entry, Source};
 use crate::vcpus::readers::with_readers;

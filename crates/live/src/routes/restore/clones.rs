@@ -1,9 +1,8 @@
 //! Guests that are restored at once, each in a process of its own, which ends with this one.
 
 use std::io::{self, BufReader};
-use std::os::unix::process::CommandExt;
 use std::panic::resume_unwind;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -12,13 +11,12 @@ use std::time::{Duration, Instant};
 use pagetoll_backend::{Stop, Stopped};
 use pagetoll_bill::row::Moment;
 
-use super::conversation::{Answer, CloneOrder, CloneReport, Extent, Go, hear, now, say};
+use super::conversation::{Answer, CloneOrder, CloneReport, Extent, Go};
 use super::resident;
 use crate::LiveError;
+use crate::own_process::{OwnProcess, hear, now, say};
 use crate::vcpus::crew::patience;
 
-/// This program, even where its file has been replaced.
-const PROGRAM: &str = "/proc/self/exe";
 /// The hidden command of the process of a guest.
 const COMMAND: &str = "restore-clone";
 /// Interval between checks for a stop and the deadline.
@@ -232,29 +230,17 @@ fn failed(number: usize, why: &str) -> LiveError {
     LiveError::Session(format!("guest {number}: {why}"))
 }
 
-/// The process of a guest; it is killed when this is dropped.
+/// The process of a guest.
 struct Guest {
-    process: Child,
+    process: OwnProcess,
     input: Option<ChildStdin>,
 }
 
 impl Guest {
     fn start(order: &CloneOrder) -> Result<(Self, ChildStdout), LiveError> {
-        let failed = || LiveError::system("start of the process of a guest");
-        let mut command = Command::new(PROGRAM);
-        command
-            .arg0("pagetoll")
-            .arg(COMMAND)
-            .arg(std::process::id().to_string());
-        let mut process = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(failed())?;
-        let output = process.stdout.take();
-        let input = process.stdin.take();
+        let (mut process, output) = OwnProcess::start(COMMAND, Stdio::piped())?;
+        let input = process.take_input();
         let mut guest = Self { process, input };
-        let output = output.ok_or_else(|| failed()(io::Error::from(io::ErrorKind::BrokenPipe)))?;
         guest.say(order)?;
         Ok((guest, output))
     }
@@ -272,14 +258,5 @@ impl Guest {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             said => said.map_err(LiveError::system("write to the process of a guest")),
         }
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }

@@ -1,15 +1,9 @@
-//! The conversation with the process of a guest, by lines of JSON: an order, `ready`, the time that counts from, and a report.
+//! Messages to and from the process of a guest: an order, `ready`, the time that counts from, and a report.
 
-use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 
 use pagetoll_pager::Counts;
-use rustix::time::{ClockId, clock_gettime};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-
-/// Longest line: an order that lists 2^22 pages.
-const MOST_BYTES: u64 = 1 << 27;
 
 /// An order to restore a guest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -136,48 +130,5 @@ impl Handled {
         self.finding += other.finding;
         self.reading += other.reading;
         self.installing += other.installing;
-    }
-}
-
-/// The monotonic clock, which all processes share, in nanoseconds.
-pub(super) fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    let nanos = i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
-    u64::try_from(nanos).unwrap_or(0)
-}
-
-/// Writes a line.
-pub(super) fn say(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    output.write_all(&line)?;
-    output.flush()
-}
-
-/// Reads a line; `None` at the end.
-pub(super) fn hear<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> {
-    let mut line = Vec::new();
-    match io::Read::take(&mut *input, MOST_BYTES).read_until(b'\n', &mut line)? {
-        0 => Ok(None),
-        _ => Ok(Some(serde_json::from_slice(&line)?)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_heard_as_it_was_said_and_an_end_is_none() {
-        let mut bytes = Vec::new();
-        say(&mut bytes, &Go::Restore(7)).unwrap();
-        say(&mut bytes, &Go::Measure).unwrap();
-        let mut input = bytes.as_slice();
-        let mut next = || hear::<Go>(&mut input).unwrap();
-        assert_eq!(
-            [next(), next(), next()],
-            [Some(Go::Restore(7)), Some(Go::Measure), None]
-        );
-        assert!(hear::<Go>(&mut b"{\"Rest".as_slice()).is_err(), "cut off");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pagetoll_bill::row::Moment;
 
-use super::conversation::now;
+use crate::own_process::now;
 
 /// Interval between two looks.
 const PERIOD: Duration = Duration::from_millis(1);

@@ -9,7 +9,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// Order in which pages are touched first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(in crate::routes) enum Order {
     /// One after another, from the first page on.
     Sequential,
     /// Any page, with equal chances.
@@ -22,15 +22,15 @@ pub(super) enum Order {
 
 /// A seed and the image that pages are chosen from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Choice {
-    pub(super) seed: u64,
+pub(in crate::routes) struct Choice {
+    pub(in crate::routes) seed: u64,
     /// Pages of the image.
-    pub(super) pages: u64,
+    pub(in crate::routes) pages: u64,
 }
 
 impl Choice {
     /// The first `count` pages of an order, each once; as many as there are.
-    pub(super) fn set(self, order: &Order, count: u64) -> Vec<u64> {
+    pub(in crate::routes) fn set(self, order: &Order, count: u64) -> Vec<u64> {
         let count = count.min(self.pages);
         match order {
             Order::Sequential => (0..count).collect(),

@@ -4,9 +4,10 @@ use pagetoll_pager::Counts;
 use pagetoll_vmm::arch::{self, Privilege};
 use pagetoll_vmm::guest::{Layout, Parameters, Program};
 
-use super::conversation::{CloneOrder, Extent, now};
+use super::conversation::{CloneOrder, Extent};
 use super::touches;
 use crate::LiveError;
+use crate::own_process::now;
 use crate::vcpus::content::Content;
 use crate::vcpus::crew::Member;
 

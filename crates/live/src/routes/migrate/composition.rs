@@ -1,0 +1,391 @@
+//! A migration composed from the bills of its parts: what a page costs that is tracked, fetched, or touched for the first time, and
+//! what the connection and the switch cost of a guest that writes nothing. A check of the parts and of the whole. Pure.
+//!
+//! The guest's bursts and the rounds are gone through one after another, as they are in a migration.
+
+use super::destination::AHEAD;
+use super::workload::BURST;
+
+/// Costs in nanoseconds; of calls for each page of the guest, but for those that are tracked again.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Costs {
+    /// A page that is sent.
+    pub(super) send: f64,
+    /// The guest's stop at the source until its first instruction at the destination, where nothing is left to be sent.
+    pub(super) switch: f64,
+    /// A page that is written, and neither tracked nor missing.
+    pub(super) untracked: f64,
+    /// A page that is written for the first time since it was tracked.
+    pub(super) tracked: f64,
+    pub(super) arm: f64,
+    pub(super) harvest: f64,
+    pub(super) re_arm: f64,
+    /// A page that the host has and that the guest touches for the first time at the destination.
+    pub(super) populated: f64,
+    /// A missing page that the guest touches, but for its way over the connection.
+    pub(super) fault: f64,
+    /// A page that is fetched over the connection by itself.
+    pub(super) request: f64,
+}
+
+/// Plan of a migration in numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Parts<'a> {
+    /// Pages of the guest.
+    pub(super) pages: u64,
+    /// Pages that it writes, in order.
+    pub(super) set: &'a [u64],
+    /// Nanoseconds between the beginnings of bursts.
+    pub(super) interval: f64,
+    /// Pages are sent while the guest runs.
+    pub(super) precopy: Option<Precopy>,
+    /// Missing pages are fetched while the guest runs.
+    pub(super) is_postcopy: bool,
+}
+
+/// Rounds of a precopy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Precopy {
+    pub(super) most_rounds: u32,
+    /// Pages that may be left.
+    pub(super) limit: u64,
+    /// Every page is reported first, and none is protected by arming.
+    pub(super) is_reported_first: bool,
+}
+
+/// A migration's times in nanoseconds, and the pages that it sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Composed {
+    pub(super) total: f64,
+    pub(super) downtime: f64,
+    pub(super) stall: f64,
+    pub(super) sent: f64,
+}
+
+/// Composes a migration.
+pub(super) fn composed(parts: &Parts<'_>, costs: &Costs) -> Composed {
+    let mut guest = Guest::new(parts, costs);
+    let mut sent = 0.0;
+    let mut time = 0.0;
+    let all = parts.pages as f64;
+    let mut left = Left::All;
+    if let Some(precopy) = parts.precopy {
+        (time, sent) = guest.precopy(precopy);
+        left = Left::Written;
+    }
+    let left_pages = match left {
+        Left::All => all,
+        Left::Written => guest.written() as f64,
+    };
+    let downtime = costs.switch
+        + match parts.is_postcopy {
+            true => 0.0,
+            // The switch of a guest that stops at once is that of all its pages.
+            false if parts.precopy.is_none() => 0.0,
+            false => left_pages * costs.send,
+        };
+    let resumed = time + downtime;
+    guest.stall += downtime;
+    guest.arrive(&left, parts.is_postcopy);
+    let end = match parts.is_postcopy {
+        true => guest.postcopy(resumed),
+        false => {
+            guest.afterwards(resumed);
+            resumed
+        }
+    };
+    Composed {
+        total: end,
+        downtime,
+        stall: guest.stall,
+        sent: sent + left_pages,
+    }
+}
+
+/// Pages that are left when the guest stops.
+enum Left {
+    All,
+    Written,
+}
+
+/// State of a page of the working set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Written, or never tracked.
+    Free,
+    /// Tracked: the next write is reported.
+    Tracked,
+    /// At the destination, and not touched there yet.
+    Arrived,
+    /// Not at the destination yet.
+    Missing,
+}
+
+/// The guest, by the states of the pages that it writes.
+struct Guest<'a> {
+    parts: &'a Parts<'a>,
+    costs: &'a Costs,
+    states: Vec<State>,
+    written: Vec<bool>,
+    writes: usize,
+    /// Beginning of the next burst.
+    next: f64,
+    stall: f64,
+}
+
+impl<'a> Guest<'a> {
+    fn new(parts: &'a Parts<'a>, costs: &'a Costs) -> Self {
+        Self {
+            parts,
+            costs,
+            states: vec![State::Free; parts.set.len()],
+            written: vec![false; parts.set.len()],
+            writes: 0,
+            next: 0.0,
+            stall: 0.0,
+        }
+    }
+
+    fn written(&self) -> usize {
+        self.written.iter().filter(|written| **written).count()
+    }
+
+    /// Lets bursts begin until a time; `fault` gives the time that the guest waits for a missing page.
+    fn run_until(&mut self, time: f64, mut fault: impl FnMut(usize, f64) -> f64) {
+        while self.next < time && !self.states.is_empty() {
+            let all = self.states.len();
+            let place = self.writes % all;
+            let burst = place..(place + BURST as usize).min(all);
+            let mut now = self.next;
+            for place in burst {
+                let extra = match self.states[place] {
+                    State::Free => 0.0,
+                    State::Tracked => self.costs.tracked - self.costs.untracked,
+                    State::Arrived => self.costs.populated - self.costs.untracked,
+                    State::Missing => fault(place, now),
+                };
+                let extra = extra.max(0.0);
+                self.stall += extra;
+                now += extra + self.costs.untracked;
+                self.states[place] = State::Free;
+                self.written[place] = true;
+                self.writes += 1;
+            }
+            self.next = now.max(self.next + self.parts.interval);
+        }
+    }
+
+    /// Tracks pages that are written from now on: those that were written, or all.
+    fn track(&mut self) {
+        let tracked = self.states.iter_mut();
+        tracked.for_each(|state| *state = State::Tracked);
+        self.written.fill(false);
+    }
+
+    /// Rounds until few pages are left; returns the time then, and the pages that were sent.
+    fn precopy(&mut self, precopy: Precopy) -> (f64, f64) {
+        let all = self.parts.pages as f64;
+        let mut time = all * self.costs.arm;
+        if precopy.is_reported_first {
+            time += all * (self.costs.harvest + self.costs.re_arm);
+        }
+        self.run_until(time, |_, _| 0.0);
+        self.track();
+        let (mut left, mut sent) = (all, 0.0);
+        for round in 1..=precopy.most_rounds {
+            time += left * self.costs.send;
+            sent += left;
+            self.run_until(time, |_, _| 0.0);
+            time += all * self.costs.harvest;
+            left = self.written() as f64;
+            if left <= precopy.limit as f64 || round == precopy.most_rounds {
+                break;
+            }
+            time += left * self.costs.re_arm;
+            // What is written while it is harvested and tracked again is reported by either.
+            self.track();
+        }
+        (time, sent)
+    }
+
+    /// Sets what the guest finds at the destination.
+    fn arrive(&mut self, left: &Left, is_postcopy: bool) {
+        let states = self.states.iter_mut().zip(&self.written);
+        for (state, written) in states {
+            let is_left = matches!(left, Left::All) || *written;
+            *state = match is_postcopy && is_left {
+                true => State::Missing,
+                false => State::Arrived,
+            };
+        }
+        self.writes = 0;
+    }
+
+    /// One pass over the working set with all memory there.
+    fn afterwards(&mut self, resumed: f64) {
+        self.next = resumed;
+        while self.writes < self.states.len() {
+            self.run_until(self.next + 1.0, |_, _| 0.0);
+        }
+    }
+
+    /// Fetches what is missing, by chunks in the order of the pages, beside the guest; returns when the last one is there.
+    fn postcopy(&mut self, resumed: f64) -> f64 {
+        let missing = self.missing();
+        self.next = resumed;
+        let (send, fault, request) = (self.costs.send, self.costs.fault, self.costs.request);
+        let untracked = self.costs.untracked;
+        let mut line = resumed;
+        for chunk in missing {
+            let ended = line + chunk.pages as f64 * send;
+            let mut more = 0.0;
+            // A page that the guest waits for comes after the chunk that is on its way.
+            self.run_until(ended, |_, now| {
+                more += send;
+                (ended - now).max(0.0) + request + fault - untracked
+            });
+            line = ended + more;
+            for place in chunk.places {
+                if self.states[place] == State::Missing {
+                    self.states[place] = State::Arrived;
+                }
+            }
+        }
+        let last = line;
+        while self.writes < self.states.len() {
+            self.run_until(self.next + 1.0, |_, _| 0.0);
+        }
+        last
+    }
+
+    /// Missing pages by chunks: how many, and the places of those of the working set.
+    fn missing(&self) -> Vec<Chunk> {
+        let mut place_of = vec![None; usize::try_from(self.parts.pages).unwrap_or(0)];
+        for (place, page) in self.parts.set.iter().enumerate() {
+            place_of[usize::try_from(*page).unwrap_or(0)] = Some(place);
+        }
+        let is_whole = self.parts.precopy.is_none();
+        let is_missing = |place: &Option<usize>| match place {
+            Some(place) => self.states[*place] == State::Missing,
+            None => is_whole,
+        };
+        let mut chunks: Vec<Chunk> = Vec::new();
+        let mut before = None;
+        for (page, place) in place_of.iter().enumerate() {
+            if !is_missing(place) {
+                continue;
+            }
+            let goes_on = before == Some(page.wrapping_sub(1));
+            match chunks.last_mut() {
+                Some(chunk) if goes_on && chunk.pages < AHEAD => {
+                    chunk.pages += 1;
+                    chunk.places.extend(place);
+                }
+                _ => chunks.push(Chunk {
+                    pages: 1,
+                    places: place.iter().copied().collect(),
+                }),
+            }
+            before = Some(page);
+        }
+        chunks
+    }
+}
+
+/// Pages that are fetched at once.
+struct Chunk {
+    pages: u64,
+    places: Vec<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSTS: Costs = Costs {
+        send: 1000.0,
+        switch: 50_000.0,
+        untracked: 10.0,
+        tracked: 510.0,
+        arm: 1.0,
+        harvest: 2.0,
+        re_arm: 4.0,
+        populated: 110.0,
+        fault: 3000.0,
+        request: 2000.0,
+    };
+
+    fn parts(set: &[u64]) -> Parts<'_> {
+        Parts {
+            pages: 1000,
+            set,
+            interval: 160_000.0,
+            precopy: None,
+            is_postcopy: false,
+        }
+    }
+
+    const ROUNDS: Precopy = Precopy {
+        most_rounds: 30,
+        limit: 20,
+        is_reported_first: false,
+    };
+
+    #[test]
+    fn a_guest_that_writes_nothing_pays_for_its_pages_and_the_switch() {
+        let idle = Parts {
+            precopy: Some(ROUNDS),
+            ..parts(&[])
+        };
+        let composed = composed(&idle, &COSTS);
+        assert_eq!(composed.downtime, 50_000.0);
+        assert_eq!(composed.total, 1000.0 + 1_000_000.0 + 2000.0 + 50_000.0);
+        assert_eq!((composed.stall, composed.sent), (50_000.0, 1000.0));
+    }
+
+    #[test]
+    fn rounds_send_what_was_written_in_the_round_before() {
+        let set: Vec<u64> = (0..1000).collect();
+        let precopy = Parts {
+            interval: 40_000.0,
+            precopy: Some(ROUNDS),
+            ..parts(&set)
+        };
+        let rounds = composed(&precopy, &COSTS);
+        // A burst of 16 begins every 40 us. The first one is before anything is tracked; 25 follow while a millisecond passes,
+        // then 10, 4 and 1 in the rounds that send what was written in the one before.
+        assert_eq!(rounds.sent, 1000.0 + 400.0 + 160.0 + 64.0 + 16.0);
+        assert_eq!(rounds.downtime, 50_000.0 + 16.0 * 1000.0);
+        let tracked = (rounds.stall - rounds.downtime - 1000.0 * 100.0) / 500.0;
+        assert!((tracked - 640.0).abs() < 1e-6, "{tracked}");
+        // One round alone, and what is left is fetched.
+        let hybrid = Parts {
+            precopy: Some(Precopy {
+                most_rounds: 1,
+                ..ROUNDS
+            }),
+            is_postcopy: true,
+            ..parts(&set)
+        };
+        let hybrid = composed(&hybrid, &COSTS);
+        assert_eq!((hybrid.sent, hybrid.downtime), (1096.0, 50_000.0));
+    }
+
+    #[test]
+    fn postcopy_sends_each_page_once_and_the_guest_waits_for_some() {
+        let set: Vec<u64> = (0..1000).rev().collect();
+        let postcopy = Parts {
+            is_postcopy: true,
+            ..parts(&set)
+        };
+        let slow = composed(&postcopy, &COSTS);
+        assert_eq!((slow.sent, slow.downtime), (1000.0, 50_000.0));
+        assert!(slow.stall > slow.downtime + 1000.0 * 100.0);
+        let free = Costs {
+            fault: 10.0,
+            request: 0.0,
+            ..COSTS
+        };
+        assert!(composed(&postcopy, &free).stall < slow.stall);
+    }
+}

@@ -1,0 +1,185 @@
+//! Bills of the parts of a migration, made beside it: dirty tracking and demand paging of a guest of their own.
+
+use pagetoll_backend::Context;
+use pagetoll_bill::route::{Demand, Dirty, Migrate};
+use pagetoll_bill::row::{Folio, Row, median};
+use pagetoll_bill::spec::{DemandSpec, Spec};
+use pagetoll_bill::{Operation, Route, RouteMechanism};
+use pagetoll_units::Pages;
+
+use super::composition::{Composed, Costs, Parts, Precopy, composed};
+use super::line::{Line, Measured};
+use super::messages::Missing;
+use super::plan::{Plan, parts};
+use super::request::Request;
+use super::source::Run;
+use crate::LiveError;
+use crate::routes::{demand, dirty};
+
+/// Pages of the guests of both bills at most, and their runs.
+const MOST_PAGES: u64 = 4096;
+const RUNS: u32 = 3;
+
+/// Rows of the bills of parts.
+#[derive(Debug)]
+pub(super) struct Bills {
+    pages: u64,
+    dirty: Vec<Row>,
+    demand: Vec<Row>,
+}
+
+impl Bills {
+    /// Bills the parts that the mechanisms of an order have.
+    ///
+    /// # Errors
+    /// A failed guest, or a stop. A part that the host lacks has no rows.
+    pub(super) fn new(request: &Request, context: &Context<'_>) -> Result<Self, LiveError> {
+        let pages = request.order.pages.get().min(MOST_PAGES);
+        let pages = pages.next_multiple_of(512);
+        let mechanisms = request.order.of::<Migrate>();
+        let trackers = mechanisms.iter().filter_map(|mechanism| parts(*mechanism).0);
+        let dirty = names(trackers);
+        let fetched = mechanisms.iter().filter_map(|mechanism| parts(*mechanism).1);
+        let fetched = fetched.map(|missing| match missing {
+            Missing::Uffd => Demand::Uffd,
+            Missing::Exit => Demand::Exit,
+        });
+        let demand = names(fetched.chain([Demand::Populated]));
+        let spec = |route, mechanisms| Spec {
+            mechanisms,
+            pages: Some(Pages(pages)),
+            runs: Some(RUNS),
+            ..Spec::new(route)
+        };
+        let mut bills = Self {
+            pages,
+            dirty: Vec::new(),
+            demand: Vec::new(),
+        };
+        if !dirty.is_empty() {
+            let spec = Spec {
+                folios: vec![Folio::Pages4k],
+                ..spec(Route::Dirty, dirty)
+            };
+            bills.dirty = of_host(dirty::bill(&dirty::Request::new(&spec)?, context))?;
+        }
+        let spec = Spec {
+            batches: Some(vec![1]),
+            demand: DemandSpec {
+                vcpus: Some(vec![1]),
+                ..DemandSpec::default()
+            },
+            ..spec(Route::Demand, demand)
+        };
+        bills.demand = of_host(demand::bill(&demand::Request::new(&spec)?, context))?;
+        Ok(bills)
+    }
+
+    /// Sources of a composition, in words.
+    pub(super) fn description(&self) -> String {
+        format!(
+            "from bills of dirty and demand on {} pages, {RUNS} runs each, made before the migrations, and from migrations of a \
+             guest that writes nothing",
+            self.pages
+        )
+    }
+
+    /// The migration of a line, composed; `None` where a part has no figures.
+    pub(super) fn composed(
+        &self,
+        request: &Request,
+        line: Line,
+        measured: &Measured,
+    ) -> Option<Composed> {
+        let plan = Plan::new(request, line.0, 0);
+        let is_postcopy = plan.order.missing.is_some();
+        let precopy = plan.tracker.map(|tracker| Precopy {
+            most_rounds: plan.most_rounds,
+            limit: plan.limit,
+            is_reported_first: tracker == Dirty::InitiallySet,
+        });
+        let parts = Parts {
+            pages: plan.order.pages,
+            set: &plan.order.workload.set,
+            interval: plan.order.workload.interval as f64,
+            precopy,
+            is_postcopy,
+        };
+        Some(composed(&parts, &self.costs(&plan, measured)?))
+    }
+
+    fn costs(&self, plan: &Plan, measured: &Measured) -> Option<Costs> {
+        let idle = |value: fn(&Run) -> Option<f64>| {
+            let values: Option<Vec<f64>> = measured.idle.iter().map(value).collect();
+            median(&values?)
+        };
+        let untracked: Vec<f64> = measured.runs.iter().map(|run| run.untracked).collect();
+        let costs = Costs {
+            send: idle(Run::time_of_page)?,
+            switch: idle(|run| Some(run.downtime()))?,
+            untracked: median(&untracked)?,
+            populated: self.demand(Demand::Populated)?,
+            ..Costs::default()
+        };
+        let costs = match plan.tracker {
+            None => costs,
+            Some(tracker) => Costs {
+                tracked: self.dirty(tracker, Operation::WriteAgain)?,
+                arm: self.dirty(tracker, Operation::Arm)?,
+                harvest: self.dirty(tracker, Operation::Harvest)?,
+                // A part of the harvest where it has no row.
+                re_arm: self.dirty(tracker, Operation::ReArm).unwrap_or_default(),
+                ..costs
+            },
+        };
+        Some(match plan.order.missing {
+            None => costs,
+            Some(missing) => Costs {
+                fault: self.demand(match missing {
+                    Missing::Uffd => Demand::Uffd,
+                    Missing::Exit => Demand::Exit,
+                })?,
+                request: idle(|run| run.report.request.map(|time| time as f64))?,
+                ..costs
+            },
+        })
+    }
+
+    fn dirty(&self, mechanism: Dirty, phase: Operation) -> Option<f64> {
+        cost(&self.dirty, mechanism.properties().name, phase)
+    }
+
+    fn demand(&self, mechanism: Demand) -> Option<f64> {
+        let name = mechanism.properties().name;
+        cost(&self.demand, name, Operation::PageIn)
+    }
+}
+
+fn cost(rows: &[Row], mechanism: &str, operation: Operation) -> Option<f64> {
+    let mut rows = rows.iter().filter(|row| row.key.operation == operation);
+    rows.find(|row| row.key.method.to_string() == mechanism)?
+        .cost()
+}
+
+/// Names of mechanisms, each once.
+fn names<M: RouteMechanism>(mechanisms: impl Iterator<Item = M>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for mechanism in mechanisms {
+        let name = mechanism.properties().name.to_owned();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The rows of a bill; none where the host lacks what all of them need.
+fn of_host(
+    billed: Result<pagetoll_backend::Billed, LiveError>,
+) -> Result<Vec<Row>, LiveError> {
+    match billed {
+        Ok(billed) => Ok(billed.draft.rows),
+        Err(LiveError::Environment { .. }) => Ok(Vec::new()),
+        Err(other) => Err(other),
+    }
+}
