@@ -13,6 +13,7 @@ mod gain;
 mod header;
 mod kernels;
 mod limits;
+mod migrations;
 mod missing;
 mod places;
 mod profile;
@@ -90,6 +91,7 @@ fn shown(bill: &Bill, verdict: String, detail: Detail) -> Document {
     sections.extend(restores::sections(bill, detail));
     sections.extend(dirty::sections(bill));
     sections.extend(discards::sections(bill));
+    sections.extend(migrations::sections(bill, detail));
     sections.extend(costs::sections(bill));
     sections.extend(program::sections(bill));
     sections.push(user_space::section(bill));

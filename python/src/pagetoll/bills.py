@@ -214,6 +214,39 @@ class Discarded(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Round(Record):
+    """A round of a migration: times in nanoseconds since the order, and the pages that were sent."""
+
+    begun: float
+    ended: float
+    pages: int
+    phase: str
+    """``precopy``, ``stopped`` or ``postcopy``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent(Record):
+    """Pages that a migration sent: medians over the runs."""
+
+    pages: float
+    again: float
+    waited_for: float
+    composed: float | None = None
+    rounds: tuple[Round, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migrated(Record):
+    """A time of migrations, in nanoseconds, and the pages that they sent."""
+
+    median: float
+    composed: float | None = None
+    """From the bills of dirty tracking and demand paging, and a guest that writes nothing."""
+    sent: Sent | None = None
+    longest: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Moment(Record):
     """A moment of a restore: time since the order, and pages of 4 KiB that are in memory."""
 
@@ -278,6 +311,7 @@ class Row(Keyed, Record):
     tolls: tuple[Toll, ...]
     restored: Restored | None = None
     discarded: Discarded | None = None
+    migrated: Migrated | None = None
     profile: Profile | None = None
     checks: tuple[Check, ...]
     unavailable: str | None = None

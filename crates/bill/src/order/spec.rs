@@ -331,7 +331,7 @@ options! {
         /// Have the guest write N pages a second [default: 16384]
         #[arg(value_name = "N", value_parser = number::<u32>)]
         pub dirty_rate: Option<u32> = "dirty-rate" on (Live, Migrate),
-        /// Stop the guest once what is left can be sent in MS ms [default: 1]
+        /// Stop the guest once what is left can be sent in MS ms [default: 4]
         #[arg(value_name = "MS", value_parser = number::<u32>)]
         pub downtime_limit: Option<u32> = "downtime-limit" on (Live, Migrate),
     }

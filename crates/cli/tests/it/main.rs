@@ -12,6 +12,7 @@ mod diff;
 mod dirty;
 mod discard;
 mod fix;
+mod migrate;
 mod options;
 mod pin_model;
 mod recorded;

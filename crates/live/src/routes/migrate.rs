@@ -5,7 +5,7 @@
 //! destination compares every word with what the guest's writes must have left. Runs of all lines take turns.
 //!
 //! Beside the timed runs each line has one in which a bit is changed on the way, which the comparison must find, and one of a guest
-//! that writes nothing. From these, and from bills of `dirty` and `demand`, the migration is composed once more: a check that
+//! that writes nothing. From these, and from bills of `dirty`, `restore` and `discard`, the migration is composed once more: a check that
 //! parts and whole agree.
 
 mod channel;

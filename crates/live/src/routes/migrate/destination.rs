@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use kvm_ioctls::VcpuFd;
 use pagetoll_backend::Stop;
-use pagetoll_bill::row::median;
 use pagetoll_bill::spec::{Placement, Ring};
 use pagetoll_pager::socket::SocketSource;
 use pagetoll_pager::{Delivery, GuestRange, Multiplexer, Options, Pager, ReaderStop};
@@ -19,7 +18,7 @@ use pagetoll_vmm::{Backing, Discard, Kicker, Machine, Placed, Slots};
 use vm_memory::{Bytes, GuestAddress};
 
 use super::channel::{Channel, Received};
-use super::messages::{Answer, Burst, DestinationOrder, Missing, Report, Switch};
+use super::messages::{Answer, Burst, DestinationOrder, Missing, Report, Singles, Switch};
 use super::workload::{AT_DESTINATION, Ticks};
 use crate::own_process::{now, say};
 use crate::vcpus::content::Content;
@@ -170,8 +169,8 @@ impl<'a> Destination<'a> {
                 let sound = || sound() && failed();
                 let report = self.at_work(vcpu, entry, &sound, &arrival);
                 let rest = rest.join();
-                let request = rest.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-                Ok(Report { request, ..report? })
+                let singles = rest.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                Ok(Report { singles, ..report? })
             })
         })?;
         let by_readers: u64 = handled.iter().map(|counts| counts.faults).sum();
@@ -212,36 +211,36 @@ impl<'a> Destination<'a> {
         }
     }
 
-    /// Fetches the missing pages in order, once the guest has resumed; returns the time of a single one, where that was ordered.
+    /// Fetches the missing pages in order, once the guest has resumed; returns times of single ones, where these were ordered.
     fn fetch_rest(
         &self,
         pager: &Pager<Source<'_>>,
         switch: &Switch,
         arrival: &Arrival,
         resumption: Receiver<()>,
-    ) -> Result<Option<u64>, LiveError> {
+    ) -> Result<Option<Singles>, LiveError> {
         // The guest has failed where nothing comes.
         if resumption.recv().is_err() {
             return Ok(None);
         }
-        let mut requests = Vec::new();
+        let mut singles = Vec::new();
         for (first, count) in &switch.missing {
             let mut page = *first;
             while page < first + count {
-                let is_single = (requests.len() as u64) < self.order.requests;
+                let is_single = (singles.len() as u64) < self.order.singles;
                 let pages = if is_single { 1 } else { AHEAD };
                 let pages = pages.min(first + count - page);
                 let begun = Instant::now();
                 pager.populate(&[self.range(page, pages)])?;
                 if is_single {
-                    requests.push(begun.elapsed().as_nanos() as f64);
+                    singles.push(begun.elapsed().as_nanos() as f64);
                 }
                 page += pages;
             }
         }
         arrival.last.store(now(), Ordering::SeqCst);
         arrival.complete.store(true, Ordering::SeqCst);
-        Ok(median(&requests).map(|time| Duration::from_secs_f64(time / 1e9).as_nanos() as u64))
+        Ok(Singles::of_times(&singles))
     }
 
     /// Runs the guest until its memory is there, and a while longer.

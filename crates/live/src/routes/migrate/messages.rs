@@ -1,5 +1,6 @@
 //! Messages of the two ends of a migration.
 
+use pagetoll_bill::row::median;
 use serde::{Deserialize, Serialize};
 
 use super::workload::Workload;
@@ -25,8 +26,8 @@ pub(super) struct DestinationOrder {
     pub(super) workload: Workload,
     /// Delivery of pages that are missing when the guest goes on; `None` where all are there.
     pub(super) missing: Option<Missing>,
-    /// Single pages that are fetched and timed before the rest.
-    pub(super) requests: u64,
+    /// Pages that are fetched one by one before the rest.
+    pub(super) singles: u64,
 }
 
 /// The guest goes on at the destination.
@@ -62,6 +63,27 @@ pub(super) struct Burst {
     pub(super) pages: u64,
 }
 
+/// Pages that were fetched one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Singles {
+    pub(super) pages: u64,
+    /// Nanoseconds in which one was fetched and put in place, in the middle.
+    pub(super) middle: f64,
+    /// Nanoseconds of all of them.
+    pub(super) all: f64,
+}
+
+impl Singles {
+    /// Those that took so many nanoseconds; `None` of none.
+    pub(super) fn of_times(times: &[f64]) -> Option<Self> {
+        Some(Self {
+            pages: times.len() as u64,
+            middle: median(times)?,
+            all: times.iter().sum(),
+        })
+    }
+}
+
 /// Findings of the destination. Times are of the monotonic clock, in nanoseconds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Report {
@@ -72,8 +94,8 @@ pub(super) struct Report {
     pub(super) bursts: Vec<Burst>,
     /// Pages that the guest waited for.
     pub(super) waited_for: u64,
-    /// Time in which a single page was fetched and put in place, in the middle.
-    pub(super) request: Option<u64>,
+    /// Pages that were fetched one by one before the rest.
+    pub(super) singles: Option<Singles>,
     /// Pages with a wrong word in the end.
     pub(super) wrong: u64,
 }

@@ -1,31 +1,35 @@
-//! Bills of the parts of a migration, made beside it: dirty tracking and demand paging of a guest of their own.
+//! Bills of the parts of a migration, made beside it: dirty tracking, restoring and discarding of guests of their own.
 
 use pagetoll_backend::Context;
-use pagetoll_bill::route::{Demand, Dirty, Migrate};
-use pagetoll_bill::row::{Folio, Row, median};
-use pagetoll_bill::spec::{DemandSpec, Spec};
+use pagetoll_bill::route::{Dirty, Discard, Migrate, Restore};
+use pagetoll_bill::row::{Backing, Folio, PageCache, Row, median};
+use pagetoll_bill::spec::{Access, DemandSpec, DiscardSpec, RestoreSpec, Spec};
 use pagetoll_bill::{Operation, Route, RouteMechanism};
 use pagetoll_units::Pages;
 
 use super::composition::{Composed, Costs, Parts, Precopy, composed};
 use super::line::{Line, Measured};
 use super::messages::Missing;
+use super::pace::nanos_per_page;
 use super::plan::{Plan, parts};
 use super::request::Request;
 use super::source::Run;
 use crate::LiveError;
-use crate::routes::{demand, dirty};
+use crate::routes::{dirty, discard, restore};
 
 /// Pages of the guests of both bills at most, and their runs.
-const MOST_PAGES: u64 = 4096;
+const MOST_PAGES: u64 = 8192;
 const RUNS: u32 = 3;
+/// Share of a restored guest that is touched: pages beside those are not, as in a migration.
+const SET: u64 = 8;
 
 /// Rows of the bills of parts.
 #[derive(Debug)]
 pub(super) struct Bills {
     pages: u64,
     dirty: Vec<Row>,
-    demand: Vec<Row>,
+    restore: Vec<Row>,
+    discard: Vec<Row>,
 }
 
 impl Bills {
@@ -41,11 +45,11 @@ impl Bills {
         let dirty = names(trackers);
         let fetched = mechanisms.iter().filter_map(|mechanism| parts(*mechanism).1);
         let fetched = fetched.map(|missing| match missing {
-            Missing::Uffd => Demand::Uffd,
-            Missing::Exit => Demand::Exit,
+            Missing::Uffd => Restore::Uffd,
+            Missing::Exit => Restore::Exit,
         });
-        let demand = names(fetched.chain([Demand::Populated]));
-        let spec = |route, mechanisms| Spec {
+        let restore = names(fetched.chain([Restore::Read]));
+        let order = |route, mechanisms| Spec {
             mechanisms,
             pages: Some(Pages(pages)),
             runs: Some(RUNS),
@@ -54,31 +58,48 @@ impl Bills {
         let mut bills = Self {
             pages,
             dirty: Vec::new(),
-            demand: Vec::new(),
+            restore: Vec::new(),
+            discard: Vec::new(),
         };
         if !dirty.is_empty() {
             let spec = Spec {
                 folios: vec![Folio::Pages4k],
-                ..spec(Route::Dirty, dirty)
+                ..order(Route::Dirty, dirty)
             };
             bills.dirty = of_host(dirty::bill(&dirty::Request::new(&spec)?, context))?;
         }
         let spec = Spec {
             batches: Some(vec![1]),
             demand: DemandSpec {
-                vcpus: Some(vec![1]),
+                access: Some(Access::Write),
                 ..DemandSpec::default()
             },
-            ..spec(Route::Demand, demand)
+            restore: RestoreSpec {
+                caches: vec![PageCache::Warm],
+                set: Some(Pages(pages / SET)),
+                ..RestoreSpec::default()
+            },
+            ..order(Route::Restore, restore)
         };
-        bills.demand = of_host(demand::bill(&demand::Request::new(&spec)?, context))?;
+        bills.restore = of_host(restore::bill(&restore::Request::new(&spec)?, context))?;
+        let is_hybrid = |mechanism| matches!(parts(mechanism), (Some(_), Some(_)));
+        if mechanisms.into_iter().any(is_hybrid) {
+            let spec = Spec {
+                batches: Some(vec![1]),
+                discard: DiscardSpec {
+                    backings: vec![Backing::Anonymous],
+                },
+                ..order(Route::Discard, names([Discard::MadvDontneed].into_iter()))
+            };
+            bills.discard = of_host(discard::bill(&discard::Request::new(&spec)?, context))?;
+        }
         Ok(bills)
     }
 
     /// Sources of a composition, in words.
     pub(super) fn description(&self) -> String {
         format!(
-            "from bills of dirty and demand on {} pages, {RUNS} runs each, made before the migrations, and from migrations of a \
+            "from bills of dirty, restore and discard on {} pages, {RUNS} runs each, made before the migrations, and from migrations of a \
              guest that writes nothing",
             self.pages
         )
@@ -102,10 +123,13 @@ impl Bills {
             pages: plan.order.pages,
             set: &plan.order.workload.set,
             interval: plan.order.workload.interval as f64,
+            line: nanos_per_page(request.bandwidth),
             precopy,
             is_postcopy,
         };
-        Some(composed(&parts, &self.costs(&plan, measured)?))
+        let costs = self.costs(&plan, measured)?;
+        if std::env::var_os("MIGDEBUG").is_some() { eprintln!("{line} {costs:?}"); }
+        Some(composed(&parts, &costs))
     }
 
     fn costs(&self, plan: &Plan, measured: &Measured) -> Option<Costs> {
@@ -118,7 +142,7 @@ impl Bills {
             send: idle(Run::time_of_page)?,
             switch: idle(|run| Some(run.downtime()))?,
             untracked: median(&untracked)?,
-            populated: self.demand(Demand::Populated)?,
+            populated: self.touch(Restore::Read)?,
             ..Costs::default()
         };
         let costs = match plan.tracker {
@@ -135,11 +159,15 @@ impl Bills {
         Some(match plan.order.missing {
             None => costs,
             Some(missing) => Costs {
-                fault: self.demand(match missing {
-                    Missing::Uffd => Demand::Uffd,
-                    Missing::Exit => Demand::Exit,
+                fault: self.touch(match missing {
+                    Missing::Uffd => Restore::Uffd,
+                    Missing::Exit => Restore::Exit,
                 })?,
-                request: idle(|run| run.report.request.map(|time| time as f64))?,
+                request: idle(|run| run.report.singles.map(|singles| singles.middle))?,
+                discard: match plan.tracker {
+                    Some(_) => self.discard()?,
+                    None => 0.0,
+                },
                 ..costs
             },
         })
@@ -149,16 +177,33 @@ impl Bills {
         cost(&self.dirty, mechanism.properties().name, phase)
     }
 
-    fn demand(&self, mechanism: Demand) -> Option<f64> {
+    fn discard(&self) -> Option<f64> {
+        let name = Discard::MadvDontneed.properties().name;
+        cost(&self.discard, name, Operation::Discard)
+    }
+
+    /// Time of a page of the working set of a restored guest, after its first instruction.
+    fn touch(&self, mechanism: Restore) -> Option<f64> {
         let name = mechanism.properties().name;
-        cost(&self.demand, name, Operation::PageIn)
+        let time = |boundary| {
+            let row = found(&self.restore, name, boundary)?;
+            Some((row.cost()? * row.pages.get() as f64, row.pages.get() as f64))
+        };
+        let ((first, _), (set, pages)) = (
+            time(Operation::FirstInstruction)?,
+            time(Operation::SetResident)?,
+        );
+        Some((set - first) / pages)
     }
 }
 
 fn cost(rows: &[Row], mechanism: &str, operation: Operation) -> Option<f64> {
+    found(rows, mechanism, operation)?.cost()
+}
+
+fn found<'r>(rows: &'r [Row], mechanism: &str, operation: Operation) -> Option<&'r Row> {
     let mut rows = rows.iter().filter(|row| row.key.operation == operation);
-    rows.find(|row| row.key.method.to_string() == mechanism)?
-        .cost()
+    rows.find(|row| row.key.method.to_string() == mechanism)
 }
 
 /// Names of mechanisms, each once.

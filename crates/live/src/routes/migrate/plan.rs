@@ -6,11 +6,13 @@ use pagetoll_bill::route::{Dirty, Migrate};
 use super::messages::{DestinationOrder, Missing};
 use super::pace::nanos_per_page;
 use super::request::Request;
-use super::workload::{BURST, Workload};
+use super::workload::Workload;
 use crate::vcpus::content::Content;
 
 /// Rounds of precopy after which the guest is stopped, whatever is left.
 pub(super) const MOST_ROUNDS: u32 = 30;
+/// Pages that are fetched one by one where the guest writes nothing.
+const SINGLES: u64 = 128;
 /// Tracker of the one round of a hybrid.
 const OF_HYBRIDS: Dirty = Dirty::ManualProtect;
 
@@ -66,7 +68,7 @@ impl Plan {
                 words: (content.first, content.step),
                 workload: request.workload.clone(),
                 missing,
-                requests: 0,
+                singles: 0,
             },
             content,
             tracker,
@@ -93,7 +95,7 @@ impl Plan {
                     set: Vec::new(),
                     ..self.order.workload
                 },
-                requests: BURST,
+                singles: SINGLES,
                 ..self.order
             },
             ..self

@@ -27,7 +27,7 @@ const MOST_BANDWIDTH: u32 = 1 << 20;
 const DIRTY_RATE: u32 = 16_384;
 const MOST_DIRTY_RATE: u32 = 10_000_000;
 /// Milliseconds.
-const DOWNTIME_LIMIT: u32 = 1;
+const DOWNTIME_LIMIT: u32 = 4;
 const MOST_DOWNTIME_LIMIT: u32 = 60_000;
 
 /// A validated order.
@@ -117,7 +117,7 @@ mod tests {
     fn a_guest_writes_an_eighth_of_its_pages_at_its_rate() {
         let request = Request::new(&Spec::new(Route::Migrate)).unwrap();
         assert_eq!(request.workload.set.len(), 2048);
-        assert_eq!(request.workload.interval, 976_562);
+        assert_eq!(request.workload.interval, 488_281);
         let idle = Spec {
             migrate: MigrateSpec {
                 dirty_rate: Some(0),

@@ -153,13 +153,18 @@ impl Run {
             .collect()
     }
 
-    /// Time of a page that was sent in a phase, in nanoseconds.
+    /// Time of a page of the longest round, but for those that were fetched one by one, in nanoseconds.
     pub(super) fn time_of_page(&self) -> Option<f64> {
         let is_long = |phase| phase != Phase::Stopped || self.rounds.len() == 1;
         let rounds = self.rounds.iter().filter(|round| is_long(round.phase));
         let longest = rounds.max_by_key(|round| round.pages)?;
         let time = (longest.ended - longest.begun) as f64;
-        (longest.pages > 0).then(|| time / longest.pages as f64)
+        let (singles, of_singles) = self
+            .report
+            .singles
+            .map_or((0, 0.0), |singles| (singles.pages, singles.all));
+        let pages = longest.pages.saturating_sub(singles);
+        (pages > 0).then(|| (time - of_singles) / pages as f64)
     }
 }
 

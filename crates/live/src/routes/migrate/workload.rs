@@ -14,7 +14,7 @@ use crate::own_process::now;
 use crate::vcpus::content::Content;
 
 /// Pages of a burst.
-pub(super) const BURST: u64 = 16;
+pub(super) const BURST: u64 = 8;
 /// Longest sleep between looks at the end.
 const NAP: u64 = 1_000_000;
 
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn bursts_go_round_the_set_and_the_last_write_of_a_page_is_known() {
-        let set: Vec<u64> = (0..40).rev().collect();
+        let set: Vec<u64> = (0..20).rev().collect();
         let workload = workload(&set);
         let mut last = vec![None; set.len()];
         let mut writes = 0;
@@ -131,12 +131,12 @@ mod tests {
             for place in workload.burst(writes).unwrap() {
                 writes += 1;
                 last[usize::try_from(place).unwrap()] = Some(writes);
-                let found: Vec<_> = (0..40).map(|p| workload.last_write(p, writes)).collect();
+                let found: Vec<_> = (0..20).map(|p| workload.last_write(p, writes)).collect();
                 assert_eq!(found, last);
             }
         }
-        // 16, 16 and 8 pages are the set.
-        assert_eq!(writes, 16 + 16 + 8 + 16 + 16 + 8 + 16);
+        // 8, 8 and 4 pages are the set.
+        assert_eq!(writes, 3 * 20 - 4 - 8);
         assert_eq!(self::workload(&[]).burst(0), None);
     }
 
