@@ -20,6 +20,8 @@ use crate::routes::{dirty, discard, restore};
 /// Pages of the guests of both bills at most, and their runs.
 const MOST_PAGES: u64 = 8192;
 const RUNS: u32 = 3;
+/// Pages of which the guests of these bills are a multiple.
+const WHOLE: u64 = 2048;
 /// Share of a restored guest that is touched: pages beside those are not, as in a migration.
 const SET: u64 = 8;
 
@@ -39,7 +41,7 @@ impl Bills {
     /// A failed guest, or a stop. A part that the host lacks has no rows.
     pub(super) fn new(request: &Request, context: &Context<'_>) -> Result<Self, LiveError> {
         let pages = request.order.pages.get().min(MOST_PAGES);
-        let pages = pages.next_multiple_of(512);
+        let pages = pages.next_multiple_of(WHOLE);
         let mechanisms = request.order.of::<Migrate>();
         let trackers = mechanisms.iter().filter_map(|mechanism| parts(*mechanism).0);
         let dirty = names(trackers);
