@@ -32,8 +32,8 @@ pub use discard::Discard;
 pub use fault::Fault;
 pub use flush::Flush;
 pub use irq::Irq;
-pub use migrate::Migrate;
 pub use mechanism::{Mechanism, Properties, RouteMechanism, UnknownMechanism};
+pub use migrate::Migrate;
 pub use pin::Pin;
 pub use restore::Restore;
 pub use switch::Switch;
@@ -120,7 +120,9 @@ impl Route {
             Self::Restore => "restore a guest's memory from an image, alone and with clones",
             Self::Dirty => "find the pages that a guest wrote, and what is lost on the way",
             Self::Discard => "discard memory of a guest, and what that frees and takes away beside",
-            Self::Migrate => "migrate a running guest to another process: downtime, total and stall",
+            Self::Migrate => {
+                "migrate a running guest to another process: downtime, total and stall"
+            }
             Self::Count => "run a program of your own, natively and as a Xen PV dom0",
         }
     }

@@ -105,11 +105,7 @@ mod tests {
         let everywhere = |route: &&Route| {
             !matches!(
                 route,
-                Route::Restore
-                    | Route::Dirty
-                    | Route::Discard
-                    | Route::Migrate
-                    | Route::Count
+                Route::Restore | Route::Dirty | Route::Discard | Route::Migrate | Route::Count
             )
         };
         for &route in Route::ALL.iter().filter(everywhere) {

@@ -22,6 +22,7 @@ pub mod host;
 mod kernel_module;
 mod own_process;
 mod page_cache;
+mod patience;
 mod pci;
 mod program;
 pub mod routes;

@@ -8,8 +8,9 @@ use thiserror::Error;
 
 use super::check::{Check, Verdict};
 use super::{
-    Backing, Crossings, Discarded, Figures, Folio, Interval, Layout, Method, Migrated, Moment, Operation,
-    PageCache, Profile, PublishedRate, Rate, Restored, Row, RowKey, Toll, Tracked, Unavailable,
+    Backing, Crossings, Discarded, Figures, Folio, Interval, Layout, Method, Migrated, Moment,
+    Operation, PageCache, Profile, PublishedRate, Rate, Restored, Row, RowKey, Toll, Tracked,
+    Unavailable,
 };
 use crate::kinds::{Role, System};
 use crate::names::UnknownName;

@@ -62,7 +62,10 @@ fn each_mechanism_moves_every_word_and_a_changed_bit_is_found() {
     assert!(stopped <= time("migration", "stop-copy"));
     assert!(stopped <= time("stall", "stop-copy"));
     let sent = &row(&bill, "migration", "stop-copy")["migrated"]["sent"];
-    assert_eq!((&sent["pages"], &sent["again"]), (&1024.0.into(), &0.0.into()));
+    assert_eq!(
+        (&sent["pages"], &sent["again"]),
+        (&1024.0.into(), &0.0.into())
+    );
     assert_eq!(sent["composed"], 1024.0);
 }
 
@@ -76,7 +79,10 @@ fn a_guest_that_writes_nothing_is_sent_once() {
     command.args(order).args(["--format", "json"]);
     let bill = printed_bill(&command.output().unwrap());
     let sent = &row(&bill, "migration", "precopy-bitmap")["migrated"]["sent"];
-    assert_eq!((&sent["pages"], &sent["again"]), (&1024.0.into(), &0.0.into()));
+    assert_eq!(
+        (&sent["pages"], &sent["again"]),
+        (&1024.0.into(), &0.0.into())
+    );
     assert_eq!(sent["composed"], 1024.0);
 }
 
@@ -152,6 +158,8 @@ fn no_destination_is_left_of_a_bill_that_is_killed_or_interrupted() {
         let pid = Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
         assert!(!child.wait().unwrap().success());
-        eventually("the end of the destination", || destinations_of(id).is_empty());
+        eventually("the end of the destination", || {
+            destinations_of(id).is_empty()
+        });
     }
 }

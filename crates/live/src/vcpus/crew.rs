@@ -16,21 +16,13 @@ use pagetoll_vmm::{ExitReason, Kicker};
 
 use super::entry::Entry;
 use super::place::{self, Role};
+use crate::patience::{Patience, patience};
 use crate::{LiveError, host};
 
 /// Interval between checks for a stop, a failure and the deadline.
 const POLL: Duration = Duration::from_millis(20);
 /// Runs of a program of one page, the shortest of which is the time of entering.
 const ENTRIES: u32 = 16;
-/// Limits of a run at least, and for each page. Assumed: a hundred times the slowest mechanism.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PATIENCE_PER_PAGE: Duration = Duration::from_millis(2);
-
-/// The wall time after which a run over this many pages of all vCPUs is hung.
-pub(crate) fn patience(pages: u64) -> Duration {
-    PATIENCE + PATIENCE_PER_PAGE * u32::try_from(pages).unwrap_or(u32::MAX)
-}
-
 /// State that all vCPU threads of a run share.
 #[derive(Debug)]
 pub(crate) struct Crew<'a> {
@@ -95,8 +87,8 @@ impl Crew<'_> {
         watch: &Watch<'_>,
         sound: &dyn Fn() -> bool,
     ) -> Result<Vec<T>, LiveError> {
-        let patience = patience(self.pages);
-        let deadline = Instant::now() + patience;
+        let limit = patience(self.pages);
+        let mut patience = Patience::new(limit);
         let mut results: Vec<Option<T>> = vec![None; vcpus];
         let mut failure = None;
         loop {
@@ -108,10 +100,10 @@ impl Crew<'_> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let asked = self.stop.requested();
-            let late = Instant::now() > deadline;
+            let late = patience.is_over();
             if asked || late || failure.is_some() || !sound() {
                 if late && failure.is_none() && !asked {
-                    failure = Some(self.hung(vcpus, patience));
+                    failure = Some(self.hung(vcpus, limit));
                 }
                 watch.cancelled.store(true, Ordering::SeqCst);
                 self.kicker.kick();

@@ -149,7 +149,13 @@ fn differences(migrations: &[Migration<'_>]) -> Vec<String> {
                 continue;
             };
             let composed = migrated.composed;
-            lines.extend(difference(&one.name, name, migrated.median, composed, TIMES_AGREE));
+            lines.extend(difference(
+                &one.name,
+                name,
+                migrated.median,
+                composed,
+                TIMES_AGREE,
+            ));
         }
         if let Some(sent) = one.sent() {
             lines.extend(difference(

@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::route::live::Demand;
@@ -24,7 +24,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use super::line::Line;
 use super::request::Request;
 use crate::LiveError;
-use crate::vcpus::crew::patience;
+use crate::patience::{Patience, patience};
 
 const EXPECTED: &str =
     "expected the kernel's demand_paging_test (tools/testing/selftests/kvm), built";
@@ -150,13 +150,14 @@ pub(super) fn run(
     }
     let spawned = command.spawn();
     let mut child = Killed(spawned.map_err(|error| failed(program, &error.to_string()))?);
-    let deadline = Instant::now() + patience(request.order.pages.get() * u64::from(line.vcpus));
+    let pages = request.order.pages.get() * u64::from(line.vcpus);
+    let mut patience = Patience::new(patience(pages));
     let status = loop {
         if let Some(status) = child.0.try_wait().map_err(LiveError::system("waitpid"))? {
             break status;
         }
         stop.check()?;
-        if Instant::now() > deadline {
+        if patience.is_over() {
             return Err(failed(program, "did not end in time"));
         }
         thread::sleep(POLL);

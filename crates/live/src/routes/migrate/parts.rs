@@ -43,9 +43,13 @@ impl Bills {
         let pages = request.order.pages.get().min(MOST_PAGES);
         let pages = pages.next_multiple_of(WHOLE);
         let mechanisms = request.order.of::<Migrate>();
-        let trackers = mechanisms.iter().filter_map(|mechanism| parts(*mechanism).0);
+        let trackers = mechanisms
+            .iter()
+            .filter_map(|mechanism| parts(*mechanism).0);
         let dirty = names(trackers);
-        let fetched = mechanisms.iter().filter_map(|mechanism| parts(*mechanism).1);
+        let fetched = mechanisms
+            .iter()
+            .filter_map(|mechanism| parts(*mechanism).1);
         let fetched = fetched.map(|missing| match missing {
             Missing::Uffd => Restore::Uffd,
             Missing::Exit => Restore::Exit,
@@ -130,7 +134,6 @@ impl Bills {
             is_postcopy,
         };
         let costs = self.costs(&plan, measured)?;
-        if std::env::var_os("MIGDEBUG").is_some() { eprintln!("{line} {costs:?}"); }
         Some(composed(&parts, &costs))
     }
 
@@ -221,9 +224,7 @@ fn names<M: RouteMechanism>(mechanisms: impl Iterator<Item = M>) -> Vec<String> 
 }
 
 /// The rows of a bill; none where the host lacks what all of them need.
-fn of_host(
-    billed: Result<pagetoll_backend::Billed, LiveError>,
-) -> Result<Vec<Row>, LiveError> {
+fn of_host(billed: Result<pagetoll_backend::Billed, LiveError>) -> Result<Vec<Row>, LiveError> {
     match billed {
         Ok(billed) => Ok(billed.draft.rows),
         Err(LiveError::Environment { .. }) => Ok(Vec::new()),

@@ -7,7 +7,7 @@ use std::process::{ChildStdout, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{io, thread};
 
 use pagetoll_backend::Stop;
@@ -23,12 +23,12 @@ use super::plan::Plan;
 use super::workload::Ticks;
 use crate::LiveError;
 use crate::own_process::{OwnProcess, hear, now};
+use crate::patience::{Patience, patience};
 use crate::routes::dirty::guest::Guest;
 use crate::routes::dirty::pages::PageSet;
 use crate::routes::dirty::session::{Session, with_guest};
 use crate::routes::dirty::tracker::Tracker;
 use crate::vcpus::content::Content;
-use crate::vcpus::crew::patience;
 
 /// The hidden command of the destination.
 const COMMAND: &str = "migrate-destination";
@@ -77,23 +77,31 @@ pub(super) fn migrate(plan: &Plan, stop: &Stop) -> Result<Run, LiveError> {
         output: Mutex::new(BufReader::new(output)),
     };
     let over = AtomicBool::new(false);
-    let deadline = Instant::now() + 2 * patience(plan.order.pages);
+    let mut patience = Patience::new(2 * patience(plan.order.pages));
     let migrated = thread::scope(|scope| {
         // The destination ends with what this waits for where it is given up.
         scope.spawn(|| {
             while !over.load(Ordering::SeqCst) {
-                if stop.requested() || Instant::now() > deadline {
+                if stop.requested() || patience.is_over() {
                     process.kill();
                 }
                 thread::sleep(POLL);
             }
         });
-        let migrated = both_ends(plan, &destination, stop);
-        over.store(true, Ordering::SeqCst);
-        migrated
+        let _over = Over(&over);
+        both_ends(plan, &destination, stop)
     });
     stop.check()?;
     migrated
+}
+
+/// Ends the thread that watches the destination, also where a migration panics.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 fn both_ends(plan: &Plan, destination: &Destination, stop: &Stop) -> Result<Run, LiveError> {
@@ -132,9 +140,7 @@ impl Destination {
     fn report(&self) -> Result<Report, LiveError> {
         match self.hear()? {
             Answer::Report(report) => Ok(report),
-            _ => Err(LiveError::Session(
-                "the destination was ready twice".into(),
-            )),
+            _ => Err(LiveError::Session("the destination was ready twice".into())),
         }
     }
 }
@@ -269,7 +275,9 @@ impl Migration<'_> {
             }
         };
         let is_postcopy = !missing.is_empty();
-        let missing = missing.into_iter().map(|run| (run.start, run.end - run.start));
+        let missing = missing
+            .into_iter()
+            .map(|run| (run.start, run.end - run.start));
         self.destination.channel.send(&Switch {
             writes,
             missing: missing.collect(),

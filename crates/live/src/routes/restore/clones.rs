@@ -1,12 +1,13 @@
 //! Guests that are restored at once, each in a process of its own, which ends with this one.
 
+use std::cell::RefCell;
 use std::io::{self, BufReader};
 use std::panic::resume_unwind;
 use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagetoll_backend::{Stop, Stopped};
 use pagetoll_bill::row::Moment;
@@ -15,7 +16,7 @@ use super::conversation::{Answer, CloneOrder, CloneReport, Extent, Go};
 use super::resident;
 use crate::LiveError;
 use crate::own_process::{OwnProcess, hear, now, say};
-use crate::vcpus::crew::patience;
+use crate::patience::{Patience, patience};
 
 /// The hidden command of the process of a guest.
 const COMMAND: &str = "restore-clone";
@@ -88,7 +89,9 @@ impl Guests {
             let meeting = Meeting {
                 receiver,
                 stop,
-                deadline: Instant::now() + 2 * patience(order.pages * self.count as u64),
+                patience: RefCell::new(Patience::new(
+                    2 * patience(order.pages * self.count as u64),
+                )),
             };
             let reports = self.lead(order, &mut guests, &meeting, begun);
             // Ends the processes, and with them the threads that listen.
@@ -179,7 +182,7 @@ fn listen(number: usize, output: ChildStdout, sender: &Sender<Said>) {
 struct Meeting<'a> {
     receiver: Receiver<Said>,
     stop: &'a Stop,
-    deadline: Instant,
+    patience: RefCell<Patience>,
 }
 
 impl Meeting<'_> {
@@ -201,7 +204,7 @@ impl Meeting<'_> {
                     return Err(failed(number, "its process has ended"));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(Stopped.into()),
-                Err(RecvTimeoutError::Timeout) if Instant::now() > self.deadline => {
+                Err(RecvTimeoutError::Timeout) if self.patience.borrow_mut().is_over() => {
                     return Err(failed(0, "timed out"));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
