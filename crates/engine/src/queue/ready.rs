@@ -4,11 +4,12 @@
 
 use std::cell::Cell;
 
-use crate::ids::NONE;
+/// No id is first.
+const NO_ID: usize = usize::MAX;
 
 pub(crate) struct ReadyQueue {
     /// The id that has been ready for longest, kept out of the ring: mostly it is the only one.
-    first: Cell<u32>,
+    first: Cell<usize>,
     /// All others.
     ring: Box<[Cell<u32>]>,
     head: Cell<usize>,
@@ -19,7 +20,7 @@ impl ReadyQueue {
     /// A ring for `ids` ids.
     pub(crate) fn new(ids: usize) -> Self {
         Self {
-            first: Cell::new(NONE),
+            first: Cell::new(NO_ID),
             ring: vec![Cell::new(0); ids.max(1).next_power_of_two()].into(),
             head: Cell::new(0),
             tail: Cell::new(0),
@@ -28,19 +29,19 @@ impl ReadyQueue {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.first.get() == NONE
+        self.first.get() == NO_ID
     }
 
     /// Puts `id` before all others, for good: what was first is lost.
     pub(crate) fn replace_first(&self, id: u32) {
-        self.first.set(id);
+        self.first.set(id as usize);
     }
 
     /// Appends `id`, to be polled after all that are ready.
     #[inline]
     pub(crate) fn push(&self, id: u32) {
         if self.is_empty() {
-            self.first.set(id);
+            self.first.set(id as usize);
         } else {
             self.push_behind(id);
         }
@@ -59,17 +60,17 @@ impl ReadyQueue {
 
     /// Takes the id that has been ready for longest.
     #[inline]
-    pub(crate) fn pop(&self) -> Option<u32> {
+    pub(crate) fn pop(&self) -> Option<usize> {
         let first = self.first.get();
-        if first == NONE {
+        if first == NO_ID {
             return None;
         }
         let head = self.head.get();
         self.first.set(if head == self.tail.get() {
-            NONE
+            NO_ID
         } else {
             self.head.set(head.wrapping_add(1));
-            self.ring[head & (self.ring.len() - 1)].get()
+            self.ring[head & (self.ring.len() - 1)].get() as usize
         });
         Some(first)
     }
@@ -87,7 +88,7 @@ mod tests {
                 ready.push(round * 4 + id);
             }
             for id in 0..4 {
-                assert_eq!(ready.pop(), Some(round * 4 + id));
+                assert_eq!(ready.pop(), Some((round * 4 + id) as usize));
             }
             assert!(ready.is_empty());
             assert_eq!(ready.pop(), None);

@@ -14,13 +14,17 @@ enum Place {
     Wheel,
 }
 
+/// A queue that holds all timers.
+pub(crate) enum TimerQueue<'a> {
+    Front(&'a Front),
+    Wheel(&'a Wheel),
+}
+
 /// The clock, and one timer per id. Ids are tasks, cores and the limit of a run.
 pub(crate) struct Timers {
     /// The present: no timer is due before.
     pub(crate) now: Cell<Time>,
     place: Cell<Place>,
-    /// Set while they are in the front.
-    are_few: Cell<bool>,
     front: Front,
     wheel: Wheel,
     /// Due times of timers set by [`Timers::insert`], by id; those that are over mean nothing.
@@ -33,7 +37,6 @@ impl Timers {
         Self {
             now: Cell::new(Time::ZERO),
             place: Cell::new(Place::Front),
-            are_few: Cell::new(true),
             front: Front::new(),
             wheel: Wheel::new(ids),
             set: vec![Cell::new(Time::ZERO); ids].into(),
@@ -49,74 +52,59 @@ impl Timers {
 
     /// Sets the timer of `id` for [`Timers::take_out`]: the caller keeps the time at which it is due.
     #[inline(never)]
-    pub(crate) fn start(&self, id: u32, due: Time) -> bool {
+    pub(crate) fn start(&self, id: u32, due: Time) {
+        match self.queue() {
+            TimerQueue::Front(front) => {
+                let timer = Timer { at: due.0, id };
+                if !front.push(timer) && !front.insert(timer) {
+                    self.spill(timer);
+                }
+            }
+            TimerQueue::Wheel(wheel) => wheel.insert(id, due.0),
+        }
+    }
+
+    /// The queue that holds all timers.
+    #[inline]
+    pub(crate) fn queue(&self) -> TimerQueue<'_> {
         match self.place.get() {
-            Place::Front => self.insert_few(id, due),
-            Place::Wheel => self.wheel.insert(id, due.0),
+            Place::Front => TimerQueue::Front(&self.front),
+            Place::Wheel => TimerQueue::Wheel(&self.wheel),
         }
-    }
-
-    /// [`Timers::start`] where they are few. `false`, as this is how a charge that waits ends.
-    fn insert_few(&self, id: u32, due: Time) -> bool {
-        let due = Timer { at: due.0, id };
-        if self.front.room().is_none() && !self.front.slide_back() {
-            return self.spill(due);
-        }
-        match self.front.room() {
-            Some(place) => self.front.insert(place, due),
-            None => self.spill(due),
-        }
-    }
-
-    /// The front, if all timers are there.
-    #[inline]
-    pub(crate) fn few(&self) -> Option<&Front> {
-        self.are_few.get().then_some(&self.front)
-    }
-
-    /// The wheel, if all timers are there.
-    #[inline]
-    pub(crate) fn many(&self) -> Option<&Wheel> {
-        (self.place.get() == Place::Wheel).then_some(&self.wheel)
-    }
-
-    fn move_to(&self, place: Place) {
-        self.place.set(place);
-        self.are_few.set(place == Place::Front);
     }
 
     /// Moves all timers to the wheel, and then one more.
     #[cold]
     #[inline(never)]
-    fn spill(&self, newest: Timer) -> bool {
-        self.move_to(Place::Wheel);
+    fn spill(&self, newest: Timer) {
+        self.place.set(Place::Wheel);
         self.wheel.start(self.now.get().0);
-        for due in self.front.take_all() {
-            self.wheel.insert(due.id, due.at);
+        for timer in self.front.take_all() {
+            self.wheel.insert(timer.id, timer.at);
         }
-        self.wheel.insert(newest.id, newest.at)
+        self.wheel.insert(newest.id, newest.at);
     }
 
     /// Returns whether all timers are due later than `due` for sure.
     pub(crate) fn are_after(&self, due: Time) -> bool {
-        match self.place.get() {
-            Place::Front => self.front.is_after(due),
-            Place::Wheel => self.wheel.is_after(due.0),
+        match self.queue() {
+            TimerQueue::Front(front) => front.is_after(due),
+            TimerQueue::Wheel(wheel) => wheel.is_after(due.0),
         }
     }
 
     /// Returns whether no timer is set.
     pub(crate) fn is_empty(&self) -> bool {
-        match self.place.get() {
-            Place::Front => self.front.is_empty(),
-            Place::Wheel => self.wheel.is_empty(),
+        match self.queue() {
+            TimerQueue::Front(front) => front.is_empty(),
+            TimerQueue::Wheel(wheel) => wheel.is_empty(),
         }
     }
 
     /// Takes all timers of the earliest due time, to which the clock goes on: returns the first id, and
     /// appends the others to `ready`, in the order in which they were set.
     #[inline]
-    pub(crate) fn pop(&self, ready: &ReadyQueue) -> Option<u32> {
+    pub(crate) fn pop(&self, ready: &ReadyQueue) -> Option<usize> {
         let Some((first, more)) = self.front.pop() else {
             return self.pop_many(ready);
         };
@@ -124,7 +112,7 @@ impl Timers {
         if more {
             self.pop_equal(first.at, ready);
         }
-        Some(first.id)
+        Some(first.id as usize)
     }
 
     #[inline(never)]
@@ -135,11 +123,13 @@ impl Timers {
     }
 
     #[inline]
-    fn pop_many(&self, ready: &ReadyQueue) -> Option<u32> {
-        let wheel = self.many()?;
-        let (due, first) = wheel.pop(ready, || self.move_to(Place::Front))?;
+    fn pop_many(&self, ready: &ReadyQueue) -> Option<usize> {
+        let TimerQueue::Wheel(wheel) = self.queue() else {
+            return None;
+        };
+        let (due, first) = wheel.pop(ready, || self.place.set(Place::Front))?;
         self.now.set(due);
-        Some(first)
+        Some(first as usize)
     }
 
     /// Clears a timer set by [`Timers::insert`]; whether it was still set.
@@ -150,9 +140,9 @@ impl Timers {
 
     /// Clears a timer that was set to `due`, which must not be over; whether it was there.
     pub(crate) fn take_out(&self, id: u32, due: Time) -> bool {
-        match self.place.get() {
-            Place::Front => self.front.remove(id),
-            Place::Wheel => self.wheel.remove(id, due.0),
+        match self.queue() {
+            TimerQueue::Front(front) => front.remove(id),
+            TimerQueue::Wheel(wheel) => wheel.remove(id, due.0),
         }
     }
 }
@@ -232,7 +222,10 @@ mod tests {
                 return None;
             };
             let others = std::iter::from_fn(|| ready.pop());
-            let ids = std::iter::once(first).chain(others).collect();
+            let ids = std::iter::once(first)
+                .chain(others)
+                .map(|id| u32::try_from(id).unwrap())
+                .collect();
             Some((timers.now.get(), ids))
         }
 

@@ -11,7 +11,8 @@ pub(crate) struct WaitList {
     /// Head and tail mean something only while the list is not empty.
     head: Cell<u32>,
     tail: Cell<u32>,
-    len: Cell<u32>,
+    /// Number of tasks behind the first; -1, as it wraps round, if there is none.
+    behind: Cell<u32>,
 }
 
 impl WaitList {
@@ -19,18 +20,18 @@ impl WaitList {
         Self {
             head: Cell::new(NONE),
             tail: Cell::new(NONE),
-            len: Cell::new(0),
+            behind: Cell::new(u32::MAX),
         }
     }
 
     #[inline]
     pub(crate) fn len(&self) -> u32 {
-        self.len.get()
+        self.behind.get().wrapping_add(1)
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len.get() == 0
+        self.behind.get() == u32::MAX
     }
 
     /// The task that has waited for longest.
@@ -43,12 +44,13 @@ impl WaitList {
     #[inline]
     pub(crate) fn push_back(&self, links: &[Cell<u32>], id: u32) {
         let tail = self.tail.replace(id);
-        if self.is_empty() {
+        let behind = self.behind.get().wrapping_add(1);
+        self.behind.set(behind);
+        if behind == 0 {
             self.head.set(id);
         } else {
             links[tail as usize].set(id);
         }
-        self.len.set(self.len.get() + 1);
     }
 
     /// Removes the task that has waited for longest.
@@ -63,7 +65,7 @@ impl WaitList {
         let id = self.head.get();
         // Of the last one this is the link of some time before, and is not looked at.
         self.head.set(links[id as usize].get());
-        self.len.set(self.len.get() - 1);
+        self.behind.set(self.behind.get().wrapping_sub(1));
         id
     }
 
@@ -81,13 +83,13 @@ impl WaitList {
             self.tail.set(before);
         }
         links[before as usize].set(links[id as usize].get());
-        self.len.set(self.len.get() - 1);
+        self.behind.set(self.behind.get().wrapping_sub(1));
     }
 
     /// The waiting tasks, longest first.
     pub(crate) fn iter<'a>(&self, links: &'a [Cell<u32>]) -> impl Iterator<Item = u32> + use<'a> {
         let follow = |id: &u32| links.get(*id as usize).map(Cell::get);
-        std::iter::successors(self.front(), follow).take(self.len.get() as usize)
+        std::iter::successors(self.front(), follow).take(self.len() as usize)
     }
 }
 

@@ -99,6 +99,13 @@ struct Slot<'a> {
     bit: usize,
 }
 
+/// A due time in the near range, and by how many ticks it is after its start.
+#[derive(Clone, Copy)]
+pub(crate) struct NearTime {
+    due: u64,
+    after: u64,
+}
+
 pub(crate) struct Wheel {
     /// Start of the near range: a multiple of [`HALF`].
     start: Cell<u64>,
@@ -147,29 +154,42 @@ impl Wheel {
         self.start.get().wrapping_add(HALF)
     }
 
-    /// Sets the timer of `id`, which must not be set, to `due`, which must not be over. `false`, like
-    /// [`Timers::insert_few`](crate::queue::timers::Timers::insert_few).
+    /// `due` as a near time, if it is one.
     #[inline]
-    pub(crate) fn insert(&self, id: u32, due: u64) -> bool {
+    pub(crate) fn near(&self, due: u64) -> Option<NearTime> {
         let after = due.wrapping_sub(self.start.get());
-        if after >= NEAR as u64 {
-            return self.insert_far(id, due);
-        }
-        let Slot { held, word, bit } = self.near_slot(due, after);
+        (after < NEAR as u64).then_some(NearTime { due, after })
+    }
+
+    /// Sets the timer of `id`, which must not be set, to a slot that is not occupied; `false` if it is.
+    #[inline]
+    pub(crate) fn push(&self, NearTime { due, after }: NearTime, id: u32) -> bool {
+        let word = &self.ticks[((after / 64) & 0x3f) as usize];
         let ticks = word.get();
-        if ticks >> bit & 1 != 0 {
-            return self.append(id, held);
+        let marked = ticks | 1 << (due % 64);
+        if marked == ticks {
+            return false;
         }
         if ticks == 0 {
             self.words.set(self.words.get() | 1 << (after / 64));
         }
-        word.set(ticks | 1 << bit);
-        held.set(SlotContent::one(id));
-        false
+        word.set(marked);
+        self.near[near_index(due)].set(SlotContent::one(id));
+        true
+    }
+
+    /// Sets the timer of `id`, which must not be set, to `due`, which must not be over.
+    pub(crate) fn insert(&self, id: u32, due: u64) {
+        let Some(near) = self.near(due) else {
+            return self.insert_far(id, due);
+        };
+        if !self.push(near, id) {
+            self.append(id, &self.near[near_index(due)]);
+        }
     }
 
     #[inline(never)]
-    fn insert_far(&self, id: u32, due: u64) -> bool {
+    fn insert_far(&self, id: u32, due: u64) {
         self.links[id as usize].due.set(due);
         let far = self.far_of(due);
         let Slot { held, word, bit } = self.far_slot(far);
@@ -179,12 +199,11 @@ impl Wheel {
         self.levels.set(self.levels.get() | 1 << far.shift);
         word.set(word.get() | 1 << bit);
         held.set(SlotContent::one(id));
-        false
     }
 
     /// Adds a timer to the end of a slot that is occupied.
     #[inline(never)]
-    fn append(&self, id: u32, slot: &Cell<SlotContent>) -> bool {
+    fn append(&self, id: u32, slot: &Cell<SlotContent>) {
         let held = slot.replace(SlotContent::several(slot.get().first()));
         let first = &self.links[held.first() as usize];
         let last = if held.is_one() {
@@ -195,7 +214,6 @@ impl Wheel {
         self.links[last as usize].next.set(id);
         self.links[id as usize].prev.set(last);
         first.prev.set(id);
-        false
     }
 
     /// The slot of `due`, which is near: `after` so many ticks from the start.
@@ -230,27 +248,21 @@ impl Wheel {
 
     /// True only if all timers are due later than `due`; may be false for some such wheels.
     pub(crate) fn is_after(&self, due: u64) -> bool {
-        if !self.is_far() {
-            return self.near_is_after(due);
+        if let Some(near) = self.near(due) {
+            return self.is_before_all(near);
         }
-        if due.wrapping_sub(self.start.get()) < NEAR as u64 {
-            return true;
+        if self.words.get() != 0 {
+            return false;
         }
         let FarSlot { shift, digit } = self.far_of(due);
         self.levels.get() & ((1 << shift) - 1) == 0
             && self.occupied[shift as usize % SHIFTS].get() << (63 - digit) == 0
     }
 
-    /// True if no timer is near.
+    /// [`Wheel::is_after`] a near time.
     #[inline]
-    pub(crate) fn is_far(&self) -> bool {
-        self.words.get() == 0
-    }
-
-    /// [`Wheel::is_after`] where some are near.
-    #[inline]
-    pub(crate) fn near_is_after(&self, due: u64) -> bool {
-        due.wrapping_sub(self.start.get()) / 64 < u64::from(self.words.get().trailing_zeros())
+    pub(crate) fn is_before_all(&self, time: NearTime) -> bool {
+        time.after / 64 < u64::from(self.words.get().trailing_zeros())
     }
 
     /// True if no timer is set.

@@ -8,12 +8,13 @@ use rand_core::Rng;
 
 use crate::ids::{CoreId, TaskId, Toll};
 use crate::queue::front::Timer;
+use crate::queue::timers::TimerQueue;
 use crate::runtime::error::{Misuse, SpawnError};
 use crate::runtime::executor::Handle;
 use crate::runtime::ipi::InterruptMask;
 use crate::runtime::kernel::{Kernel, LONG};
 use crate::runtime::node::{Status, WaitFor};
-use crate::runtime::record::{Account, Payment};
+use crate::runtime::record::{Account, OpenToll, Payment};
 use crate::time::{Ticks, Time};
 
 /// One task's access to its engine, given to it when it starts.
@@ -165,57 +166,71 @@ impl Cx {
 
     /// Starts `ticks` of computing, which are recorded in `account` when they are over: whether they
     /// are already.
-    // A call of its own: inlined into every charge of a task's code it costs more than it saves.
+    // A call of its own: inlined into every charge of a task's code it costs more than it saves. What
+    // happens less often is left to calls with the same arguments: they are jumps.
     #[inline(never)]
     pub(crate) fn start_charge(&self, ticks: Ticks, account: Account) -> bool {
-        if self.status.wait.get() != WaitFor::RUNNING {
-            return self.start_rare_charge(ticks, account);
-        }
-        if ticks.0.wrapping_sub(1) >= LONG - 1 {
+        if self.status.wait.get() != WaitFor::RUNNING || ticks.0.wrapping_sub(1) >= LONG - 1 {
             return self.start_rare_charge(ticks, account);
         }
         let Some(due) = self.now().checked_add(ticks) else {
             return self.start_rare_charge(ticks, account);
         };
         let Kernel { timers, ready, .. } = &**self.kernel();
-        if let Some(front) = timers.few() {
-            if ready.is_empty() && front.is_after(due) {
-                return self.kernel().skip_to(due, ticks, account);
-            }
-            let Some(room) = front.room() else {
-                return self.start_charge_rarely(ticks, account);
-            };
-            self.status.compute(due, Payment::new(account, ticks.0));
-            return front.insert(
-                room,
-                Timer {
+        match timers.queue() {
+            TimerQueue::Front(front) => {
+                if ready.is_empty() && front.is_after(due) {
+                    return self.skip_charge(ticks, account);
+                }
+                let timer = Timer {
                     at: due.0,
                     id: self.task,
-                },
-            );
-        }
-        let Some(wheel) = timers.many() else {
-            return self.start_charge_rarely(ticks, account);
-        };
-        if ready.is_empty() {
-            if wheel.is_far() {
-                return self.start_charge_rarely(ticks, account);
+                };
+                if !front.push(timer) {
+                    return self.start_timed_charge(ticks, account);
+                }
             }
-            if wheel.near_is_after(due.0) {
-                return self.kernel().skip_to(due, ticks, account);
+            TimerQueue::Wheel(wheel) => {
+                let Some(near) = wheel.near(due.0) else {
+                    return self.start_distant_charge(ticks, account);
+                };
+                if ready.is_empty() && wheel.is_before_all(near) {
+                    return self.skip_charge(ticks, account);
+                }
+                if !wheel.push(near, self.task) {
+                    return self.start_timed_charge(ticks, account);
+                }
             }
         }
         self.status.compute(due, Payment::new(account, ticks.0));
-        wheel.insert(self.task, due.0)
+        false
     }
 
-    /// [`Cx::start_charge`] where it does not matter much how long that takes.
+    /// Lets the time of a charge pass during which nothing else happens.
     #[inline(never)]
-    fn start_charge_rarely(&self, ticks: Ticks, account: Account) -> bool {
-        let Some(due) = self.now().checked_add(ticks) else {
-            return self.start_rare_charge(ticks, account);
-        };
-        let paid = Payment::new(account, ticks.0);
+    fn skip_charge(&self, ticks: Ticks, account: Account) -> bool {
+        let Kernel { timers, ledger, .. } = &**self.kernel();
+        let due = timers.now.get() + ticks;
+        timers.now.set(due);
+        ledger.record(due, Payment::new(account, ticks.0));
+        // As for `start_timed_charge`: this is true.
+        self.status.wait.get().is_running()
+    }
+
+    /// [`Cx::start_charge`] of a charge that has to wait, whose timer does not go to the end of a queue.
+    #[inline(never)]
+    fn start_timed_charge(&self, ticks: Ticks, account: Account) -> bool {
+        let due = self.now() + ticks;
+        self.status.compute(due, Payment::new(account, ticks.0));
+        self.kernel().timers.start(self.task, due);
+        // False. A constant would be known to the caller, which would then call instead of jump.
+        self.status.wait.get().is_running()
+    }
+
+    /// [`Cx::start_charge`] of a charge that ends in more than the wheel's near future.
+    #[inline(never)]
+    fn start_distant_charge(&self, ticks: Ticks, account: Account) -> bool {
+        let (due, paid) = (self.now() + ticks, Payment::new(account, ticks.0));
         self.kernel()
             .charge_until(self.task, &self.status, due, paid)
     }
@@ -235,13 +250,11 @@ impl Cx {
     }
 
     /// Suspends the task, which must be [running](WaitFor::is_running), for `wait`, and has the time
-    /// until it is resumed recorded under `toll`.
+    /// until it is resumed recorded under the toll.
     #[inline]
-    pub(crate) fn suspend_paying(&self, wait: WaitFor, toll: Toll) {
+    pub(crate) fn suspend_paying(&self, wait: WaitFor, toll: OpenToll) {
         self.status.wait.set(wait);
-        self.status
-            .paid
-            .set(Payment::open(self.accounts.with_toll(toll)));
+        self.status.paid.set(toll.paid_by(self.accounts));
         self.status.since.set(self.now());
     }
 

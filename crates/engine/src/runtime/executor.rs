@@ -1,10 +1,9 @@
 //! The engine: polls tasks in the order of their events, until all are done or nothing can happen.
 
-use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-use crate::ids::{CoreId, TaskId, Toll};
+use crate::ids::{CoreId, NONE, TaskId, Toll};
 use crate::runtime::context::Cx;
 use crate::runtime::deadlock::Deadlock;
 use crate::runtime::error::{Misuse, RunError, SetupError, SpawnError};
@@ -106,11 +105,39 @@ pub struct Engine {
     runs: Vec<Run>,
 }
 
-/// A task that has been started.
+/// A task that has been started. Its size is a power of two: it is found by a shift.
+#[repr(align(32))]
 struct Run {
     /// Once it is over, one that never is.
     future: TaskFuture,
     status: Rc<Status>,
+}
+
+/// End of a stretch in which tasks that have been started are polled.
+enum Interruption {
+    /// The event is that of a core, of a task that runs for the first time, or the limit of the run.
+    NotStarted(u32),
+    /// The task has finished, or waits for nothing.
+    Unsuspended { task: u32, is_done: bool },
+    /// There is no event.
+    NothingDue,
+}
+
+impl Interruption {
+    #[cold]
+    #[inline(never)]
+    fn unsuspended(status: &Status, is_done: bool) -> Self {
+        Self::Unsuspended {
+            task: status.task,
+            is_done,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn not_started(id: usize) -> Self {
+        Self::NotStarted(u32::try_from(id).unwrap_or(NONE))
+    }
 }
 
 impl Engine {
@@ -180,35 +207,37 @@ impl Engine {
         let kernel = &*handle.0;
         kernel.set_limit(limit);
         let mut context = Context::from_waker(Waker::noop());
-        while let Some(task) = self.run_started(kernel, &mut context)? {
-            if task != kernel.limit_id() {
-                self.step_rarely(kernel, task, &mut context)?;
-            } else if !kernel.ready.is_empty() {
-                kernel.resume(task);
-            } else {
-                return self.pause();
+        loop {
+            match self.run_started(kernel, &mut context) {
+                Interruption::Unsuspended { task, is_done } => {
+                    self.runs[task as usize].end(kernel, task, is_done)?;
+                }
+                Interruption::NotStarted(task) if task != kernel.limit_id() => {
+                    self.step_rarely(kernel, task, &mut context)?;
+                }
+                Interruption::NotStarted(limit) if !kernel.ready.is_empty() => {
+                    kernel.resume(limit);
+                }
+                Interruption::NotStarted(_) => return self.pause(),
+                Interruption::NothingDue => return self.stop(),
             }
         }
-        self.stop()
     }
 
-    /// Polls tasks that have been started, until something else is due, which is returned.
+    /// Polls tasks that have been started, until something else is to be done.
     #[inline(never)]
-    fn run_started(
-        &mut self,
-        kernel: &Kernel,
-        context: &mut Context<'_>,
-    ) -> Result<Option<u32>, RunError> {
+    fn run_started(&mut self, kernel: &Kernel, context: &mut Context<'_>) -> Interruption {
         let runs = &mut self.runs[..];
         while let Some(task) = kernel.next() {
-            let Some(run) = runs.get_mut(task as usize) else {
-                return Ok(Some(task));
+            let Some(run) = runs.get_mut(task) else {
+                return Interruption::not_started(task);
             };
-            if let ControlFlow::Break(is_done) = run.poll(kernel, context) {
-                run.end(kernel, task, is_done)?;
+            let (status, is_done) = run.poll(kernel, context);
+            if is_done || status.wait.get().is_running() {
+                return Interruption::unsuspended(status, is_done);
             }
         }
-        Ok(None)
+        Interruption::NothingDue
     }
 
     /// A core's interrupt, or a task that runs for the first time.
@@ -236,10 +265,11 @@ impl Engine {
             self.runs[task.index()].future = future;
         }
         let run = &mut self.runs[task as usize];
-        match run.poll(kernel, context) {
-            ControlFlow::Break(is_done) => run.end(kernel, task, is_done),
-            ControlFlow::Continue(()) => Ok(()),
+        let (status, is_done) = run.poll(kernel, context);
+        if is_done || status.wait.get().is_running() {
+            return run.end(kernel, task, is_done);
         }
+        Ok(())
     }
 
     /// Result of a run that has come to its limit.
@@ -265,18 +295,14 @@ impl Engine {
 }
 
 impl Run {
-    /// Polls the task: `Continue` if it has suspended in one place of this engine, as it must, else
-    /// whether it is done.
+    /// Polls the task; returns its status, and whether it is done. Else it must have suspended in one
+    /// place of this engine.
     #[inline(always)]
-    fn poll(&mut self, kernel: &Kernel, context: &mut Context<'_>) -> ControlFlow<bool> {
+    fn poll(&mut self, kernel: &Kernel, context: &mut Context<'_>) -> (&Status, bool) {
         // Both looked up here, so that nothing has to be afterwards.
-        let (future, status): (_, &Status) = (self.future.as_mut(), &self.status);
+        let (future, status) = (self.future.as_mut(), &*self.status);
         kernel.end_wait(status);
-        let is_done = future.poll(context).is_ready();
-        if is_done || status.wait.get().is_running() {
-            return ControlFlow::Break(is_done);
-        }
-        ControlFlow::Continue(())
+        (status, future.poll(context).is_ready())
     }
 
     /// Drops a task that has finished, with all its guards, or refuses one that waits for nothing.

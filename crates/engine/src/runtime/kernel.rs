@@ -21,7 +21,7 @@ use crate::runtime::error::{Misuse, RunError, SpawnError};
 use crate::runtime::executor::Setup;
 use crate::runtime::ipi::PendingAcks;
 use crate::runtime::node::{Node, Status, WaitFor};
-use crate::runtime::record::{Account, Ledger, Payment};
+use crate::runtime::record::{Ledger, Payment};
 use crate::time::{Ticks, Time};
 
 /// A task's future, boxed once.
@@ -70,7 +70,9 @@ impl Kernel {
             timers: Timers::new(actors + 1),
             links: (0..setup.tasks).map(|_| Cell::new(NONE)).collect(),
             nodes: (0..setup.tasks).map(|_| Node::new()).collect(),
-            statuses: (0..setup.tasks).map(|_| Rc::new(Status::new())).collect(),
+            statuses: (0..setup.tasks)
+                .map(|task| Rc::new(Status::new(task)))
+                .collect(),
             ledger: Ledger::new(actors, tolls, setup.records, setup.keep),
             cores: (0..setup.cores).map(|_| Core::new()).collect(),
             outstanding: (0..setup.tasks).map(|_| PendingAcks::default()).collect(),
@@ -106,7 +108,7 @@ impl Kernel {
 
     /// Takes the next task to poll, advancing the clock if none is ready now.
     #[inline]
-    pub(crate) fn next(&self) -> Option<u32> {
+    pub(crate) fn next(&self) -> Option<usize> {
         if let Some(task) = self.ready.pop() {
             return Some(task);
         }
@@ -161,7 +163,7 @@ impl Kernel {
             if ticks.0 >= LONG {
                 return self.ledger.record_span(now, ticks, paid.account());
             }
-            paid = Payment::new(paid.account(), ticks.0);
+            paid = paid.close(ticks.0);
         }
         self.ledger.record(now, paid);
     }
@@ -229,15 +231,8 @@ impl Kernel {
             return true;
         }
         status.compute(due, paid);
-        self.timers.start(task, due)
-    }
-
-    /// Lets the time of a charge pass during which nothing else happens.
-    #[inline(never)]
-    pub(crate) fn skip_to(&self, due: Time, ticks: Ticks, account: Account) -> bool {
-        self.timers.now.set(due);
-        self.ledger.record(due, Payment::new(account, ticks.0));
-        true
+        self.timers.start(task, due);
+        false
     }
 
     /// [`Cx::start_charge`](crate::Cx) of no ticks, of many, on a core that interrupts keep busy, or of a task

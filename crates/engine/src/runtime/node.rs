@@ -44,6 +44,8 @@ impl WaitFor {
 
 /// The part of a task's state that its own context points to.
 pub(crate) struct Status {
+    /// The number of the task.
+    pub(crate) task: u32,
     /// Interrupts keep the core busy until then; the next charge starts no earlier.
     pub(crate) stalled_until: Cell<Time>,
     pub(crate) wait: Cell<WaitFor>,
@@ -58,8 +60,9 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(task: u32) -> Self {
         Self {
+            task,
             stalled_until: Cell::new(Time::ZERO),
             wait: Cell::new(WaitFor::NOTHING),
             atomic: Cell::new(0),

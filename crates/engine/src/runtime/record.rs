@@ -33,84 +33,94 @@ pub struct Total {
     pub ticks: Ticks,
 }
 
-/// The number of a (task, toll) pair, dense enough to index a table.
+/// The number of a (task, toll) pair, dense enough to index a table, where a [`Payment`] has it: in the
+/// upper half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Account(u32);
+pub(crate) struct Account(u64);
 
 impl Account {
-    /// Numbers are below this: an entry marks what is not paid yet by larger ones.
+    /// Numbers are below this.
     pub(crate) const LIMIT: u64 = 1 << 31;
 
     /// The account of the same task for `toll`.
     #[inline]
     pub(crate) const fn with_toll(self, toll: Toll) -> Self {
-        Self(self.0 | toll.0 as u32)
+        Self(self.0 | (toll.0 as u64) << 32)
+    }
+
+    /// The bare number.
+    const fn index(self) -> usize {
+        (self.0 >> 32) as usize
     }
 }
 
-/// Ticks and the account that they are paid from, at the end of a task's wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Payment {
-    ticks: u32,
-    account: u32,
-}
+/// Ticks, in the lower half, and the account that they are paid from, at the end of a task's wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Payment(u64);
 
 impl Payment {
     /// No charge to record.
-    pub(crate) const NOTHING: Self = Self {
-        ticks: 0,
-        account: u32::MAX,
-    };
-    const OPEN: u32 = 1 << 31;
+    pub(crate) const NOTHING: Self = Self(u64::MAX);
+    /// In place of the ticks of a wait, which are fewer.
+    const OPEN: u64 = 1 << 31;
 
-    /// `ticks`, of which there must be less than 2^32, from `account`.
+    /// `ticks`, of which there must be less than 2^31, from `account`.
     #[inline]
     pub(crate) const fn new(account: Account, ticks: u64) -> Self {
-        Self {
-            ticks: (ticks & 0xffff_ffff) as u32,
-            account: account.0,
-        }
+        Self(account.0 | ticks)
     }
 
     /// From `account`, for as long as the wait takes.
     #[inline]
     pub(crate) const fn open(account: Account) -> Self {
-        Self {
-            ticks: 0,
-            account: account.0 | Self::OPEN,
-        }
+        Self(account.0 | Self::OPEN)
+    }
+
+    /// An open payment of so many ticks, of which there must be less than 2^31.
+    #[inline]
+    pub(crate) const fn close(self, ticks: u64) -> Self {
+        Self(self.0.wrapping_sub(Self::OPEN).wrapping_add(ticks))
     }
 
     /// True for no charge.
     #[inline]
     pub(crate) const fn is_nothing(self) -> bool {
-        self.account == Self::NOTHING.account
+        self.0 == Self::NOTHING.0
     }
 
     /// True if the ticks are known: neither open nor nothing.
     #[inline]
     pub(crate) const fn is_known(self) -> bool {
-        self.account & Self::OPEN == 0
+        self.0 & Self::OPEN == 0
     }
 
     /// From where it is paid, unless it is nothing.
     #[inline]
     pub(crate) const fn account(self) -> Account {
-        Account(self.account & !Self::OPEN)
+        Account(self.0 >> 32 << 32)
     }
 
     /// Amount, if it is known.
     #[inline]
     pub(crate) const fn ticks(self) -> Ticks {
-        Ticks(self.ticks as u64)
+        Ticks(self.0 & 0xffff_ffff)
     }
 }
 
-/// A record as the ring holds it. What is paid is known.
-#[derive(Clone, Copy, Default)]
-struct Entry {
-    at: u64,
-    paid: Payment,
+/// A toll that is paid for as long as a wait takes.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenToll(Payment);
+
+impl OpenToll {
+    pub(crate) const fn new(toll: Toll) -> Self {
+        Self(Payment::open(Account(0).with_toll(toll)))
+    }
+
+    /// The payment by the payer of these accounts.
+    #[inline]
+    pub(crate) const fn paid_by(self, accounts: Account) -> Payment {
+        Payment(self.0.0 | accounts.0)
+    }
 }
 
 /// Statistics of a run that are kept besides its newest records.
@@ -123,27 +133,39 @@ pub enum Statistics {
     TotalsAndHash,
 }
 
-/// The book that every charge is written into.
-pub(crate) struct Ledger {
-    ring: Box<[Cell<Entry>]>,
-    /// Index of the ring's next entry; its length if that is the start.
-    next: Cell<usize>,
-    /// Number of times that the ring was filled.
-    rounds: Cell<u64>,
-    toll_bits: u32,
-    sums: RefCell<Sums>,
+/// Records that are gathered before they are added up and go to the ring.
+const GATHERED: usize = 256;
+
+/// Charges in the order in which they were paid, in columns: what is paid at each time.
+struct Columns<A, P> {
+    at: A,
+    paid: P,
 }
 
-/// Statistics that cover records which the ring has lost.
-struct Sums {
-    /// So many entries of the present round are included.
-    included: usize,
+/// The book that every charge is written into.
+pub(crate) struct Ledger {
+    /// The newest charges; what is paid is known.
+    newest: Columns<[Cell<u64>; GATHERED], [Cell<u64>; GATHERED]>,
+    /// Number of the newest.
+    count: Cell<usize>,
+    toll_bits: u32,
+    past: RefCell<Past>,
+}
+
+/// All that has been gathered so far.
+struct Past {
+    /// The records that are kept.
+    ring: Columns<Box<[u64]>, Box<[u64]>>,
+    /// The ring's place for the next record.
+    next: usize,
+    /// Number of records so far.
+    written: u64,
     /// A running hash of all charges; only with [`Statistics::TotalsAndHash`].
     hash: Option<u64>,
     /// Indexed by account.
     counts: Box<[u64]>,
-    /// Indexed by account.
-    ticks: Box<[u64]>,
+    /// Sums of payments, with their accounts, modulo 2^64; indexed by account.
+    payments: Box<[u64]>,
 }
 
 impl Ledger {
@@ -155,45 +177,51 @@ impl Ledger {
     /// A book for `actors` payers and `tolls` tolls that keeps the newest `records` records.
     pub(crate) fn new(actors: usize, tolls: usize, records: usize, keep: Statistics) -> Self {
         let toll_bits = Self::toll_bits(tolls);
-        let accounts = vec![0; actors << toll_bits];
-        let sums = Sums {
-            included: 0,
+        let (ring, accounts) = (vec![0; records.max(1)], vec![0; actors << toll_bits]);
+        let past = Past {
+            ring: Columns {
+                at: ring.clone().into(),
+                paid: ring.into(),
+            },
+            next: 0,
+            written: 0,
             hash: (keep == Statistics::TotalsAndHash).then_some(0),
             counts: accounts.clone().into(),
-            ticks: accounts.into(),
+            payments: accounts.into(),
         };
         Self {
-            ring: vec![Cell::default(); records.max(1)].into(),
-            next: Cell::new(0),
-            rounds: Cell::new(0),
+            newest: Columns {
+                at: [const { Cell::new(0) }; GATHERED],
+                paid: [const { Cell::new(0) }; GATHERED],
+            },
+            count: Cell::new(0),
             toll_bits,
-            sums: RefCell::new(sums),
+            past: RefCell::new(past),
         }
     }
 
     /// The first account of a payer, from which all are derived.
     pub(crate) fn accounts_of(&self, task: u32) -> Account {
-        Account(task << self.toll_bits)
+        Account(u64::from(task) << self.toll_bits << 32)
     }
 
     /// Writes what is paid, which must be known.
     #[inline]
     pub(crate) fn record(&self, at: Time, paid: Payment) {
-        let next = self.next.get();
-        let Some(slot) = self.ring.get(next) else {
-            return self.begin_round(at, paid);
-        };
-        slot.set(Entry { at: at.0, paid });
-        self.next.set(next + 1);
+        let count = self.count.get();
+        if count >= GATHERED {
+            return self.record_first(at, paid);
+        }
+        self.newest.at[count].set(at.0);
+        self.newest.paid[count].set(paid.0);
+        self.count.set(count + 1);
     }
 
-    /// Writes what is the first of a round.
+    /// Writes what is the first after others have been gathered.
     #[cold]
     #[inline(never)]
-    fn begin_round(&self, at: Time, paid: Payment) {
-        self.sums().included = 0;
-        self.next.set(0);
-        self.rounds.set(self.rounds.get() + 1);
+    fn record_first(&self, at: Time, paid: Payment) {
+        self.past();
         self.record(at, paid);
     }
 
@@ -208,97 +236,146 @@ impl Ledger {
                 Time(at.0.saturating_sub(rest)),
                 Payment::new(account, longest),
             );
-            let count = &mut self.sums.borrow_mut().counts[account.0 as usize];
-            *count = count.wrapping_sub(1);
+            self.past.borrow_mut().subtract(account);
         }
         self.record(at, Payment::new(account, rest));
     }
 
-    /// The sums over everything so far.
-    fn sums(&self) -> RefMut<'_, Sums> {
-        let mut sums = self.sums.borrow_mut();
-        let next = self.next.get();
-        let included = std::mem::replace(&mut sums.included, next);
-        sums.add_up(&self.ring[included..next]);
-        sums
+    /// The past up to now.
+    fn past(&self) -> RefMut<'_, Past> {
+        let mut past = self.past.borrow_mut();
+        let count = self.count.replace(0).min(GATHERED);
+        past.add(&self.newest.at[..count], &self.newest.paid[..count]);
+        past
     }
 
     /// The records still in the ring, oldest first.
     pub(crate) fn records(&self) -> impl ExactSizeIterator<Item = Record> + '_ {
-        let (kept, oldest) = match self.rounds.get() {
-            0 => (self.next.get(), 0),
-            _ => (self.ring.len(), self.next.get()),
-        };
-        let tolls = (1 << self.toll_bits) - 1;
+        let (kept, oldest) = self.past().kept();
         (0..kept).map(move |i| {
-            let entry = self.ring[(oldest + i) % self.ring.len()].get();
-            let Account(account) = entry.paid.account();
-            Record {
-                at: Time(entry.at),
-                ticks: entry.paid.ticks(),
-                task: TaskId(account >> self.toll_bits),
-                toll: Toll((account & tolls & 0xffff) as u16),
-            }
+            let past = self.past.borrow();
+            let place = (oldest + i) % past.ring.at.len();
+            self.record_of(past.ring.at[place], Payment(past.ring.paid[place]))
         })
+    }
+
+    fn record_of(&self, at: u64, paid: Payment) -> Record {
+        let account = paid.account().0 >> 32;
+        Record {
+            at: Time(at),
+            ticks: paid.ticks(),
+            task: TaskId((account >> self.toll_bits & 0xffff_ffff) as u32),
+            toll: Toll((account & ((1 << self.toll_bits) - 1) & 0xffff) as u16),
+        }
     }
 
     /// Number of records that the ring has lost to newer ones.
     pub(crate) fn overwritten(&self) -> u64 {
-        match self.rounds.get() {
-            0 => 0,
-            rounds => (rounds - 1) * self.ring.len() as u64 + self.next.get() as u64,
-        }
+        let past = self.past();
+        past.written.saturating_sub(past.ring.at.len() as u64)
     }
 
     /// Total that `task` has paid for `toll`.
     pub(crate) fn total(&self, task: TaskId, toll: Toll) -> Total {
-        let sums = self.sums();
-        let account = self.accounts_of(task.0).with_toll(toll).0 as usize;
+        let past = self.past();
+        let account = self.accounts_of(task.0).with_toll(toll).index();
         Total {
-            count: sums.counts[account],
-            ticks: Ticks(sums.ticks[account]),
+            count: past.counts[account],
+            ticks: past.ticks_of(account),
         }
     }
 
     /// A digest of every record so far, in order, if it is kept.
     pub(crate) fn trace_hash(&self) -> Option<u64> {
-        self.sums().hash.map(|hash| hash ^ hash >> 32)
+        self.past().hash.map(|hash| hash ^ hash >> 32)
     }
 }
 
-impl Sums {
-    /// Adds entries to their accounts, and to the hash.
-    fn add_up(&mut self, entries: &[Cell<Entry>]) {
-        if let Some(hash) = &mut self.hash {
-            *hash = entries
-                .iter()
-                .fold(*hash, |hash, entry| digest(hash, entry.get()));
+impl Past {
+    /// Number of records that the ring holds, and the place of the oldest.
+    fn kept(&self) -> (usize, usize) {
+        let length = self.ring.at.len();
+        match usize::try_from(self.written) {
+            Ok(written) if written < length => (written, 0),
+            _ => (length, self.next),
         }
-        let accounts = self.counts.len().min(self.ticks.len());
-        let (counts, ticks) = (&mut self.counts[..accounts], &mut self.ticks[..accounts]);
-        let mut add = |entry: &Cell<Entry>| {
-            let Entry { paid, .. } = entry.get();
-            let account = paid.account as usize;
+    }
+
+    /// Adds records to their accounts, to the hash and to the ring.
+    fn add(&mut self, at: &[Cell<u64>], paid: &[Cell<u64>]) {
+        if let Some(hash) = &mut self.hash {
+            let records = at.iter().zip(paid);
+            *hash = records.fold(*hash, |hash, (at, paid)| {
+                digest(hash, at.get(), Payment(paid.get()))
+            });
+        }
+        self.add_up(paid);
+        self.keep(at, paid);
+    }
+
+    /// Adds what is paid to its accounts.
+    fn add_up(&mut self, paid: &[Cell<u64>]) {
+        let accounts = self.counts.len().min(self.payments.len());
+        let counts = &mut self.counts[..accounts];
+        let payments = &mut self.payments[..accounts];
+        let mut add = |paid: &Cell<u64>| {
+            let paid = paid.get();
+            let account = (paid >> 32) as usize;
             counts[account] = counts[account].wrapping_add(1);
-            ticks[account] = ticks[account].wrapping_add(paid.ticks().0);
+            payments[account] = payments[account].wrapping_add(paid);
         };
         // Unrolled by hand: the compiler does not, as an account out of range would end the loop.
-        let chunks = entries.chunks_exact(16);
+        let chunks = paid.chunks_exact(16);
         let rest = chunks.remainder();
         for chunk in chunks {
             chunk.iter().for_each(&mut add);
         }
         rest.iter().for_each(add);
     }
+
+    /// Lets a payment of no ticks not count.
+    fn subtract(&mut self, account: Account) {
+        let index = account.index();
+        self.counts[index] = self.counts[index].wrapping_sub(1);
+        self.payments[index] = self.payments[index].wrapping_sub(account.0);
+    }
+
+    /// The sum of ticks paid from an account.
+    fn ticks_of(&self, account: usize) -> Ticks {
+        let accounts = (account as u64) << 32;
+        let accounts = self.counts[account].wrapping_mul(accounts);
+        Ticks(self.payments[account].wrapping_sub(accounts))
+    }
+
+    /// Puts records into the ring, of which as many as it has room for are enough.
+    fn keep(&mut self, at: &[Cell<u64>], paid: &[Cell<u64>]) {
+        self.written += at.len() as u64;
+        let length = self.ring.at.len();
+        let lost = at.len().saturating_sub(length);
+        let (at, paid) = (&at[lost..], &paid[lost..]);
+        let first = at.len().min(length - self.next);
+        copy(&at[..first], &mut self.ring.at[self.next..]);
+        copy(&paid[..first], &mut self.ring.paid[self.next..]);
+        copy(&at[first..], &mut self.ring.at);
+        copy(&paid[first..], &mut self.ring.paid);
+        self.next = (self.next + at.len()) % length;
+    }
+}
+
+/// Copies cells to the beginning of a slice.
+fn copy(from: &[Cell<u64>], to: &mut [u64]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = from.get();
+    }
 }
 
 /// Adds an entry to a hash: a step of a polynomial in an odd factor, modulo 2^64, whose upper half
 /// goes into the lower one each time.
 #[inline]
-fn digest(hash: u64, Entry { at, paid }: Entry) -> u64 {
+fn digest(hash: u64, at: u64, paid: Payment) -> u64 {
     const FACTOR: u64 = 0xf135_7aea_2e62_a9c5;
     let product = hash.wrapping_add(at).wrapping_mul(FACTOR);
-    product.wrapping_add(paid.ticks().0).rotate_left(32) ^ u64::from(paid.account().0)
+    product.wrapping_add(paid.ticks().0).rotate_left(32) ^ paid.account().index() as u64
 }
 
 #[cfg(test)]
@@ -315,8 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_sixteen_bytes_and_gives_back_what_it_was_given() {
-        assert_eq!(size_of::<Entry>(), 16);
+    fn a_record_gives_back_what_it_was_given() {
         let ledger = Ledger::new(70_000, 5, 1, Statistics::TotalsAndHash);
         pay(&ledger, 9, 4, 69_999, 3);
         let paid = Record {

@@ -16,7 +16,8 @@ use crate::runtime::deadlock::Resource;
 use crate::runtime::error::Misuse;
 use crate::runtime::executor::Handle;
 use crate::runtime::kernel::Kernel;
-use crate::runtime::node::WaitFor;
+use crate::runtime::node::{Status, WaitFor};
+use crate::runtime::record::OpenToll;
 use crate::sync::ticket::TicketCosts;
 use crate::time::Ticks;
 
@@ -27,7 +28,7 @@ pub struct SpinLock(Rc<Inner>);
 struct Inner {
     kernel: Rc<Kernel>,
     title: String,
-    toll: Toll,
+    toll: OpenToll,
     costs: TicketCosts,
     /// True if all costs are zero.
     is_instant: bool,
@@ -59,7 +60,7 @@ impl SpinLock {
             wait: handle.0.register(lock.clone()),
             kernel: Rc::clone(&handle.0),
             title,
-            toll,
+            toll: OpenToll::new(toll),
             is_instant: costs.hand_off.is_none() && costs.refetch == Ticks::ZERO,
             costs,
             holder: Cell::new(NONE),
@@ -179,8 +180,9 @@ impl<'a> Future for Acquire<'a> {
             self.queued = true;
             return Poll::Pending;
         }
-        cx.status().enter_atomic();
-        Poll::Ready(SpinGuard { lock, cx })
+        let status = cx.status();
+        status.enter_atomic();
+        Poll::Ready(SpinGuard { lock, status })
     }
 }
 
@@ -188,13 +190,13 @@ impl<'a> Future for Acquire<'a> {
 #[must_use = "the lock is released at once"]
 pub struct SpinGuard<'a> {
     lock: &'a Inner,
-    cx: &'a Cx,
+    status: &'a Status,
 }
 
 impl Drop for SpinGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.cx.status().leave_atomic();
+        self.status.leave_atomic();
         self.lock.release();
     }
 }
