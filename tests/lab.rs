@@ -23,6 +23,8 @@ mod debian;
 mod demands;
 #[path = "lab/dirties.rs"]
 mod dirties;
+#[path = "lab/discards.rs"]
+mod discards;
 #[path = "lab/inside.rs"]
 mod inside;
 #[path = "lab/pins.rs"]
@@ -49,7 +51,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// Tests that run beside each other, as many as the host has CPUs: most of their guests have one. The longest come first.
-const BESIDE: [(&str, Test); 39] = [
+const BESIDE: [(&str, Test); 41] = [
     ("a_dom0_bills_itself_as_the_lab_does", inside::counted),
     (
         "restored_guests_count_as_booted_ones",
@@ -93,6 +95,12 @@ const BESIDE: [(&str, Test); 39] = [
     }),
     ("written_pages_are_found_on_arm64", |bench| {
         dirties::bill(bench, Arch::Arm64)
+    }),
+    ("discarded_memory_is_counted", |bench| {
+        discards::bill(bench, Arch::X86_64)
+    }),
+    ("discarded_memory_is_counted_on_arm64", |bench| {
+        discards::bill(bench, Arch::Arm64)
     }),
     ("a_guests_kvm_answers_as_the_model", |bench| {
         demands::conformance(bench, Arch::X86_64)

@@ -2,17 +2,10 @@
 #define _GNU_SOURCE
 #include "area.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "../lib/linux/fail.h"
-#include "../lib/linux/file.h"
 #include "../lib/linux/named.h"
-
-#define SIZE_2M (PAGES_2M * PAGE)
-#define THP "/sys/kernel/mm/transparent_hugepage/enabled"
-#define POOL_2M "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 
 struct shape {
 	const char *name;
@@ -34,59 +27,10 @@ static const struct shape *shape_find(const char *name)
 	return find_named(shapes, name);
 }
 
-static void set_pool(uint64_t pages)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%lu", pages);
-	write_file(POOL_2M, text);
-}
-
-static bool pool_has(uint64_t pages)
-{
-	unsigned long found = 0;
-	char text[24];
-
-	read_line(POOL_2M, text, sizeof(text));
-	sscanf(text, "%lu", &found);
-	return found >= pages;
-}
-
-/* Addresses from a multiple of 2 MiB on. */
-static char *reserve(struct area *area)
-{
-	area->reserved = mmap(NULL, area->pages * PAGE + SIZE_2M, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			      -1, 0);
-	if (area->reserved == MAP_FAILED)
-		fail("reserve addresses");
-	return (char *)(((uintptr_t)area->reserved + SIZE_2M - 1) & ~(SIZE_2M - 1));
-}
-
-/* Bytes of the mapping at an address, by a line of smaps. */
-static uint64_t mapped_as(const char *at, const char *wanted)
-{
-	FILE *file = fopen("/proc/self/smaps", "re");
-	unsigned long start, size, found = 0;
-	bool is_there = false;
-	char line[256], word[64];
-
-	if (!file)
-		fail("open smaps");
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%lx-%lx ", &start, &size) == 2)
-			is_there = start == (uintptr_t)at;
-		else if (is_there && sscanf(line, "%63[^:]: %lu kB", word, &size) == 2 && !strcmp(word, wanted))
-			found = size * 1024;
-	}
-	fclose(file);
-	return found;
-}
-
 static void populate(const struct area *area, int advice)
 {
-	/* A kernel with less than 512 MiB of memory makes no large pages unless it is asked. */
 	if (advice == MADV_HUGEPAGE)
-		write_file(THP, "madvise");
+		allow_thp();
 	if (advice && madvise(area->at, area->pages * PAGE, advice) < 0)
 		fail("advise about the area");
 	for (uint64_t page = 0; page < area->pages; page++)
@@ -99,22 +43,19 @@ bool area_open(struct area *area, const char *folio, uint64_t pages)
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | shape->flags;
 
 	*area = (struct area){ .pages = pages, .unit = shape->unit };
-	if (shape->flags & MAP_HUGETLB) {
-		set_pool(pages / PAGES_2M);
-		if (!pool_has(pages / PAGES_2M))
-			return false;
-	}
-	area->at = mmap(reserve(area), pages * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (shape->flags & MAP_HUGETLB && !set_hugetlb_pool(pages))
+		return false;
+	area->at = mmap(reserve(pages, &area->reserved), pages * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
 	if (area->at == MAP_FAILED)
 		fail("map the area");
 	populate(area, shape->advice);
-	return !shape->proof || mapped_as(area->at, shape->proof) == pages * PAGE;
+	return !shape->proof || mapped_as(area->at, pages * PAGE, shape->proof) == pages * PAGE;
 }
 
 void area_close(struct area *area)
 {
 	if (area->at)
-		munmap(area->reserved, area->pages * PAGE + SIZE_2M);
+		unreserve(area->reserved, area->pages);
 	if (area->unit > 1)
-		set_pool(0);
+		set_hugetlb_pool(0);
 }

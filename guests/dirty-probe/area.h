@@ -6,10 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../lib/linux/page.h"
-
-/* Pages of 4 KiB in one of 2 MiB. */
-#define PAGES_2M 512ul
+#include "../demand-probe/mapping/mapping.h"
 
 struct area {
 	char *at;

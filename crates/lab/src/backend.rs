@@ -11,7 +11,7 @@ use crate::error::LabError;
 use crate::kernels::Builder;
 use crate::kvm_host::{self, Probed};
 use crate::request::{KernelRequest, Request};
-use crate::routes::{Harness, count, demand, dirty, pin};
+use crate::routes::{Harness, count, demand, dirty, discard, pin};
 use crate::vm::confine::Confinement;
 
 const NO_PV: &str =
@@ -57,8 +57,12 @@ impl Backend for Lab {
                 return Support::No("programs are counted on x86-64 alone".to_owned());
             }
             Harness::None => return Support::No(LIVE_ALONE.to_owned()),
-            Harness::Dom0(_) | Harness::Count | Harness::Demand | Harness::Dirty | Harness::Pin => {
-            }
+            Harness::Dom0(_)
+            | Harness::Count
+            | Harness::Demand
+            | Harness::Dirty
+            | Harness::Discard
+            | Harness::Pin => {}
         }
         let tools = tools::check_lab(arch, Images::Debian);
         tools.map_or_else(
@@ -85,6 +89,10 @@ impl Backend for Lab {
             Harness::Dirty => {
                 let (request, dirty) = dirty::request(spec, self.builder)?;
                 probed(request, dirty)
+            }
+            Harness::Discard => {
+                let (request, discard) = discard::request(spec, self.builder)?;
+                probed(request, discard)
             }
             Harness::None => return Err(Error::bad_input(format!("--on lab: {LIVE_ALONE}"))),
             Harness::Count => {

@@ -3,6 +3,7 @@
 pub(crate) mod count;
 pub mod demand;
 pub(crate) mod dirty;
+pub(crate) mod discard;
 pub mod pin;
 
 use pagetoll_bill::Route;
@@ -16,6 +17,8 @@ pub(crate) enum Harness {
     Demand,
     /// A kernel that has a guest of KVM, and finds which pages that writes.
     Dirty,
+    /// A kernel that has a guest of KVM, and discards its memory.
+    Discard,
     /// A kernel with an IOMMU and a device behind it.
     Pin,
     /// None: billed on this host alone.
@@ -35,7 +38,8 @@ impl Harness {
             Route::Demand => Self::Demand,
             Route::Pin => Self::Pin,
             Route::Dirty => Self::Dirty,
-            Route::Restore | Route::Discard | Route::Migrate => Self::None,
+            Route::Discard => Self::Discard,
+            Route::Restore | Route::Migrate => Self::None,
             Route::Count => Self::Count,
         }
     }

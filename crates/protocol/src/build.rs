@@ -84,7 +84,21 @@ const DIRTY_PROBE: Program = on_linux(
         "lib/linux/tick",
         "demand-probe/abi",
         "demand-probe/machine",
+        "demand-probe/mapping",
         "dirty-probe",
+    ],
+);
+const DISCARD_PROBE: Program = on_linux(
+    "discard-probe",
+    &[
+        "lib",
+        "lib/linux",
+        "lib/linux/guest",
+        "lib/linux/tick",
+        "demand-probe/abi",
+        "demand-probe/machine",
+        "demand-probe/mapping",
+        "discard-probe",
     ],
 );
 /// A program of its own, so that what is added to it moves no count of demand-probe.
@@ -168,6 +182,14 @@ pub fn demand_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, E
 /// As [`init`].
 pub fn dirty_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
     program(&DIRTY_PROBE, arch, cache, stop)
+}
+
+/// The static program that has guests of its own and discards their memory.
+///
+/// # Errors
+/// Errors of [`init`].
+pub fn discard_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+    program(&DISCARD_PROBE, arch, cache, stop)
 }
 
 /// The static program that runs the cases of `conformance/kvm`.

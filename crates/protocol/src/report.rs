@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 
 use pagetoll_bill::route::{self, RouteMechanism};
-use pagetoll_bill::row::Folio;
+use pagetoll_bill::row::{Backing, Folio};
 use pagetoll_bill::{Method, Operation, Route};
 use pagetoll_xentrace::lock_profile::Spent;
 use serde::de::Error as _;
@@ -68,6 +68,18 @@ pub enum Report {
     DirtyLoss(DirtyLoss),
     /// A mechanism, or memory of a shape, that this guest does not have.
     DirtyUnavailable(DirtyUnavailable),
+    /// A repeat of a `bill` step of discard-probe.
+    Discard(Discard),
+    /// Its `single` step.
+    DiscardSingle(DiscardSingle),
+    /// A `misplace` step.
+    DiscardMisplaced(DiscardMisplaced),
+    /// A `hold` step.
+    DiscardHeld(DiscardHeld),
+    /// A `clear` step.
+    DiscardClearing(DiscardClearing),
+    /// A backing that this guest does not have, or a call that memory does not take.
+    DiscardUnavailable(DiscardUnavailable),
     /// A case of kvm-cases.
     KvmCase(KvmCase),
     /// A case that it did not run.
@@ -516,6 +528,128 @@ pub struct DirtyUnavailable {
     pub folio: Folio,
     /// The name of what is lacking.
     pub lacks: String,
+}
+
+/// Instructions of a part of a run, and exits of its vCPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Counted {
+    pub instructions: u64,
+    pub exits: u64,
+}
+
+/// Memory that a VMM in the guest holds for its own guest, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Held {
+    /// Anonymous pages, and the pages of the guest's own file.
+    pub own: u64,
+    /// Bytes of that which MADV_FREE has marked.
+    pub lazy: u64,
+    pub rss: u64,
+    /// Page cache of the file behind a private mapping.
+    pub page_cache: u64,
+    /// Huge pages that wait to be split, since the boot.
+    pub deferred_splits: u64,
+}
+
+/// A run in which every second chunk of a guest's memory was discarded.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Discard {
+    #[serde(deserialize_with = "mechanism")]
+    pub mechanism: route::Discard,
+    pub backing: Backing,
+    /// Pages of a chunk.
+    pub batch: u32,
+    /// Pages that were discarded, and as many beside.
+    pub pages: u64,
+    pub call: Counted,
+    /// Reads of the pages beside, before the calls and after them.
+    pub present: Counted,
+    pub beside: Counted,
+    /// Writes to the pages that were discarded.
+    pub again: Counted,
+    pub before: Held,
+    pub after: Held,
+    /// Sums of the first words of both kinds of pages: [`Contents`].
+    pub sum_beside: u32,
+    pub sum_again: u32,
+}
+
+/// A single call.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct DiscardSingle {
+    #[serde(deserialize_with = "mechanism")]
+    pub mechanism: route::Discard,
+    pub backing: Backing,
+    pub batch: u32,
+    /// Pages that it took from KVM's tables; absent where KVM does not count them.
+    #[serde(default)]
+    pub taken: Option<u64>,
+    /// Exits of the guest when it touched all other pages.
+    pub exits_beside: u64,
+}
+
+/// A run whose discards were one chunk beside their places, by a call that frees.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct DiscardMisplaced {
+    pub backing: Backing,
+    pub batch: u32,
+    pub pages: u64,
+    /// Words of no content were written to the places.
+    pub is_spoilt: bool,
+    pub sum_beside: u32,
+    pub sum_again: u32,
+}
+
+/// Bytes that are held before a call that discards nothing, after it, and after a call that discards all.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct DiscardHeld {
+    pub backing: Backing,
+    pub own: [u64; 3],
+}
+
+/// Instructions in which pages are cleared as the kernel clears them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct DiscardClearing {
+    pub pages: u64,
+    pub instructions: u64,
+}
+
+/// A backing that this guest does not have, or a call that memory of it does not take.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct DiscardUnavailable {
+    #[serde(deserialize_with = "mechanism")]
+    pub mechanism: route::Discard,
+    pub backing: Backing,
+    pub batch: u32,
+    /// The name of what is lacking.
+    #[serde(default)]
+    pub lacks: String,
+    /// The call, and the name of its errno.
+    #[serde(default)]
+    pub call: String,
+    #[serde(default)]
+    pub errno: Option<String>,
+}
+
+/// Pages by the first words that the guest of discard-probe found in them: `WORD_OLD` and `WORD_FILE` of its memory.h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contents {
+    pub zeroes: u64,
+    pub old: u64,
+    pub file: u64,
+}
+
+impl Contents {
+    /// The contents of so many pages, fewer than 65536, by the sum of their words; `None` where a page has another word.
+    #[must_use]
+    pub fn new(sum: u32, pages: u64) -> Option<Self> {
+        let (old, file) = (u64::from(sum & 0xffff), u64::from(sum >> 16));
+        Some(Self {
+            zeroes: pages.checked_sub(old + file)?,
+            old,
+            file,
+        })
+    }
 }
 
 /// Costs of the parts of paging by themselves, in instructions for `count` of each.

@@ -11,9 +11,9 @@
 use std::fmt::{self, Display};
 use std::time::Duration;
 
-use pagetoll_bill::route::Unmap;
 use pagetoll_bill::route::lab::{Demand, Dirty};
-use pagetoll_bill::row::Folio;
+use pagetoll_bill::route::{Discard, Unmap};
+use pagetoll_bill::row::{Backing, Folio};
 use pagetoll_bill::{Mechanism, Method, Operation, RowKey};
 use pagetoll_units::Pages;
 use serde::Deserialize;
@@ -388,6 +388,60 @@ impl Display for DirtyStep {
     }
 }
 
+/// A step of `guests/discard-probe`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiscardStep {
+    /// Times the calls on every second chunk, and the touches after them.
+    Bill { subject: Discarded, repeats: u32 },
+    /// Makes one call.
+    Single(Discarded),
+    /// Makes the calls beside their places.
+    Misplace(Discarded),
+    /// Does so, and writes words of no content to these places.
+    MisplaceAndSpoil(Discarded),
+    /// Asks what is held around a call that discards nothing, and one that discards all.
+    Hold(Discarded),
+    /// Times the clearing of pages.
+    Clear(Pages),
+}
+
+/// Memory of a backing that is discarded by a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Discarded {
+    pub call: Discard,
+    pub backing: Backing,
+    /// Pages of one call.
+    pub chunk: u32,
+    /// Pages of the guest.
+    pub pages: Pages,
+}
+
+impl Display for Discarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            call,
+            backing,
+            chunk,
+            pages,
+        } = self;
+        let call = Method::from(*call);
+        write!(f, "{call} {backing} {chunk} {}", pages.get())
+    }
+}
+
+impl Display for DiscardStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bill { subject, repeats } => write!(f, "bill {subject} {repeats}"),
+            Self::Single(subject) => write!(f, "single {subject}"),
+            Self::Misplace(subject) => write!(f, "misplace {subject}"),
+            Self::MisplaceAndSpoil(subject) => write!(f, "misplace-and-spoil {subject}"),
+            Self::Hold(subject) => write!(f, "hold {subject}"),
+            Self::Clear(pages) => write!(f, "clear {}", pages.get()),
+        }
+    }
+}
+
 /// A step of `guests/runner`. Files are names in the guest's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunnerStep {
@@ -605,6 +659,24 @@ mod tests {
             DirtyStep::Loss { subject, rounds: 1 },
         ];
         assert_eq!(known_to(&["dirty-probe/main.c"]), verbs(&dirty));
+        let subject = Discarded {
+            call: Discard::MadvDontneed,
+            backing: Backing::Anonymous,
+            chunk: 1,
+            pages,
+        };
+        let discard = [
+            DiscardStep::Bill {
+                subject,
+                repeats: 1,
+            },
+            DiscardStep::Single(subject),
+            DiscardStep::Misplace(subject),
+            DiscardStep::MisplaceAndSpoil(subject),
+            DiscardStep::Hold(subject),
+            DiscardStep::Clear(pages),
+        ];
+        assert_eq!(known_to(&["discard-probe/main.c"]), verbs(&discard));
     }
 
     #[test]
@@ -674,6 +746,7 @@ mod tests {
         let (demand, kvm) = ("demand-probe/exercise.c", System::KvmGuest);
         assert_knows(demand, "mechanisms", Route::Demand, kvm);
         assert_knows("dirty-probe/log.c", "mechanisms", Route::Dirty, kvm);
+        assert_knows("discard-probe/calls.c", "calls", Route::Discard, kvm);
     }
 
     #[test]

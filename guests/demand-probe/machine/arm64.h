@@ -64,6 +64,30 @@ __asm__(".pushsection .rodata\n"
 	"   mov x9, #0x10000000\n"
 	"   str w9, [x9]\n"
 	".balign 64\n"
+	/* PROGRAM_READ_CHUNKS */
+	"1: ldr w4, [x19, x23]\n"
+	"   add w21, w21, w4\n"
+	"   add x19, x19, #4096\n"
+	"   and x9, x19, x22\n"
+	"   add x19, x19, x9\n"
+	"   subs w20, w20, #1\n"
+	"   b.ne 1b\n"
+	"   mov x9, #0x10000000\n"
+	"   str w9, [x9]\n"
+	".balign 64\n"
+	/* PROGRAM_TOUCH_CHUNKS */
+	"1: add x10, x19, x23\n"
+	"   str w20, [x10, #4]\n"
+	"   ldr w4, [x10]\n"
+	"   add w21, w21, w4\n"
+	"   add x19, x19, #4096\n"
+	"   and x9, x19, x22\n"
+	"   add x19, x19, x9\n"
+	"   subs w20, w20, #1\n"
+	"   b.ne 1b\n"
+	"   mov x9, #0x10000000\n"
+	"   str w9, [x9]\n"
+	".balign 64\n"
 	".global programs_end\n"
 	"programs_end:\n"
 	".popsection\n");
@@ -115,6 +139,13 @@ static void set_registers(const struct machine *machine, uint64_t at, uint32_t g
 	set_register(machine, CORE(regs.regs[19]), gpa);
 	set_register(machine, CORE(regs.regs[20]), count);
 	set_register(machine, CORE(regs.regs[21]), 0);
+}
+
+/* Bytes of a chunk, and from the area's start to the first. */
+static void set_chunks(const struct machine *machine, uint32_t chunk, uint32_t offset)
+{
+	set_register(machine, CORE(regs.regs[22]), chunk);
+	set_register(machine, CORE(regs.regs[23]), offset);
 }
 
 static enum stop why_stopped(const struct kvm_run *run)

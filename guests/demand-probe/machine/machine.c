@@ -31,20 +31,21 @@ extern const char programs[], programs_end[];
 #include "x86_64.h"
 #endif
 
-static uint64_t find_exits(int stats)
+/* Offset of a statistic in what a descriptor of KVM_GET_STATS_FD reads; 0 where it has none of the name. */
+static uint64_t find_statistic(int stats, const char *name)
 {
 	struct kvm_stats_header header;
 	uint64_t offset = 0;
 
 	if (pread(stats, &header, sizeof(header), 0) != sizeof(header))
-		fail("read a vCPU's statistics");
+		fail("read KVM's statistics");
 	for (uint32_t i = 0; i < header.num_desc; i++) {
 		size_t size = sizeof(struct kvm_stats_desc) + header.name_size;
 		struct kvm_stats_desc *desc = calloc(1, size + 1);
 
 		if (pread(stats, desc, size, header.desc_offset + i * size) != (ssize_t)size)
-			fail("read a vCPU's statistics");
-		if (!strcmp(desc->name, "exits"))
+			fail("read KVM's statistics");
+		if (!strcmp(desc->name, name))
 			offset = header.data_offset + desc->offset;
 		free(desc);
 	}
@@ -60,7 +61,7 @@ static void open_vcpu(struct machine *machine)
 	if (machine->run == MAP_FAILED)
 		fail("map a vCPU");
 	machine->stats = kvm_call(machine->vcpu, KVM_GET_STATS_FD, NULL, "KVM_GET_STATS_FD");
-	machine->exits_offset = find_exits(machine->stats);
+	machine->exits_offset = find_statistic(machine->stats, "exits");
 	set_up_vcpu(machine);
 }
 
@@ -127,6 +128,16 @@ int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t
 	return ioctl(machine->vm, request, &region) < 0 ? errno : 0;
 }
 
+void machine_attach_guest_memfd(struct machine *machine, void *area, uint64_t pages, int guest_memfd)
+{
+	struct abi_region region = {
+		.slot = AREA_SLOT, .flags = ABI_MEM_GUEST_MEMFD, .guest_phys_addr = AREA_GPA, .memory_size = pages * PAGE,
+		.userspace_addr = (uintptr_t)area, .guest_memfd = guest_memfd,
+	};
+
+	kvm_call(machine->vm, ABI_SET_USER_MEMORY_REGION2, &region, "KVM_SET_USER_MEMORY_REGION2");
+}
+
 void machine_dirty_log(struct machine *machine, uint64_t *log)
 {
 	struct kvm_dirty_log request = { .slot = AREA_SLOT, .dirty_bitmap = log };
@@ -137,6 +148,12 @@ void machine_dirty_log(struct machine *machine, uint64_t *log)
 void machine_load(struct machine *machine, enum program program, uint32_t gpa, uint32_t count)
 {
 	set_registers(machine, CODE_GPA + FIRST_PROGRAM + program * PROGRAM_SIZE, gpa, count);
+}
+
+void machine_load_chunks(struct machine *machine, enum program program, uint32_t count, uint32_t chunk, uint32_t first)
+{
+	machine_load(machine, program, AREA_GPA, count);
+	set_chunks(machine, chunk * PAGE, first * chunk * PAGE);
 }
 
 enum stop machine_run(struct machine *machine)
@@ -178,4 +195,26 @@ uint64_t machine_exits(const struct machine *machine)
 	if (pread(machine->stats, &exits, sizeof(exits), machine->exits_offset) != sizeof(exits))
 		fail("read a vCPU's exits");
 	return exits;
+}
+
+/* The sizes of x86's leaves, in pages. */
+static const struct leaf {
+	const char *name;
+	uint64_t pages;
+} leaves[] = { { "pages_4k", 1 }, { "pages_2m", 512 }, { "pages_1g", 512 * 512 } };
+
+bool machine_mapped(const struct machine *machine, uint64_t *pages)
+{
+	int stats = kvm_call(machine->vm, KVM_GET_STATS_FD, NULL, "KVM_GET_STATS_FD of a VM");
+	bool is_counted = true;
+
+	*pages = 0;
+	for (unsigned int i = 0; i < sizeof(leaves) / sizeof(leaves[0]); i++) {
+		uint64_t offset = find_statistic(stats, leaves[i].name), count = 0;
+
+		is_counted &= offset && pread(stats, &count, sizeof(count), offset) == sizeof(count);
+		*pages += count * leaves[i].pages;
+	}
+	close(stats);
+	return is_counted;
 }

@@ -27,6 +27,10 @@ enum program {
 	PROGRAM_OUT,
 	/* For each of `count` pages: add 1 to the second word. */
 	PROGRAM_COUNT,
+	/* For each of `count` pages, of every second chunk: add the first word to the sum. */
+	PROGRAM_READ_CHUNKS,
+	/* The work of PROGRAM_TOUCH on each of `count` pages, of every second chunk. */
+	PROGRAM_TOUCH_CHUNKS,
 };
 
 enum stop {
@@ -63,11 +67,20 @@ bool machine_can_exit_on_missing(const struct machine *machine);
 /* Sets the memslot of the area, or changes its flags; 0 or an errno. */
 int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t flags);
 
+/* Sets the memslot of the area to a guest_memfd from its start, which user space maps at `area`. */
+void machine_attach_guest_memfd(struct machine *machine, void *area, uint64_t pages, int guest_memfd);
+
 /* Reads and clears the area's log of dirty pages, a bit each. */
 void machine_dirty_log(struct machine *machine, uint64_t *log);
 
 /* Points the vCPU at a program that works on guest physical addresses from `gpa` on. */
 void machine_load(struct machine *machine, enum program program, uint32_t gpa, uint32_t count);
+
+/*
+ * Points the vCPU at a program that works on `count` pages of the area in every second chunk of `chunk` pages, a power of
+ * two: from the chunk of number `first` on, 0 or 1.
+ */
+void machine_load_chunks(struct machine *machine, enum program program, uint32_t count, uint32_t chunk, uint32_t first);
 
 enum stop machine_run(struct machine *machine);
 
@@ -81,5 +94,8 @@ uint32_t machine_sum(const struct machine *machine);
 
 /* Exits of the vCPU so far, by KVM's statistics. */
 uint64_t machine_exits(const struct machine *machine);
+
+/* Sets the pages that KVM's tables map for the guest, by KVM's statistics; false where it does not count them. */
+bool machine_mapped(const struct machine *machine, uint64_t *pages);
 
 #endif

@@ -58,6 +58,27 @@ __asm__(".pushsection .rodata\n"
 	"   jnz 1b\n"
 	"   out %al, $0x10\n"
 	".balign 64\n"
+	/* PROGRAM_READ_CHUNKS */
+	"1: addl (%esi, %edi), %ebx\n"
+	"   addl $4096, %esi\n"
+	"   movl %esi, %eax\n"
+	"   andl %edx, %eax\n"
+	"   addl %eax, %esi\n"
+	"   decl %ecx\n"
+	"   jnz 1b\n"
+	"   out %al, $0x10\n"
+	".balign 64\n"
+	/* PROGRAM_TOUCH_CHUNKS */
+	"1: movl %ecx, 4(%esi, %edi)\n"
+	"   addl (%esi, %edi), %ebx\n"
+	"   addl $4096, %esi\n"
+	"   movl %esi, %eax\n"
+	"   andl %edx, %eax\n"
+	"   addl %eax, %esi\n"
+	"   decl %ecx\n"
+	"   jnz 1b\n"
+	"   out %al, $0x10\n"
+	".balign 64\n"
 	"programs_end:\n"
 	".code64\n"
 	".popsection\n");
@@ -101,6 +122,17 @@ static void set_registers(const struct machine *machine, uint64_t at, uint32_t g
 {
 	struct kvm_regs regs = { .rip = at, .rsi = gpa, .rcx = count, .rflags = RFLAGS_FIXED };
 
+	kvm_call(machine->vcpu, KVM_SET_REGS, &regs, "KVM_SET_REGS");
+}
+
+/* Bytes of a chunk, and from the area's start to the first. */
+static void set_chunks(const struct machine *machine, uint32_t chunk, uint32_t offset)
+{
+	struct kvm_regs regs;
+
+	kvm_call(machine->vcpu, KVM_GET_REGS, &regs, "KVM_GET_REGS");
+	regs.rdx = chunk;
+	regs.rdi = offset;
 	kvm_call(machine->vcpu, KVM_SET_REGS, &regs, "KVM_SET_REGS");
 }
 

@@ -1,19 +1,61 @@
 //! The ways to give memory of a guest back to the host.
 
 use super::mechanism::mechanisms;
+use crate::row::{Backing, Found};
 
 mechanisms! {
     /// A way to give memory of a guest back to the host.
     Discard {
         /// madvise(MADV_DONTNEED): pages leave the VMM's page tables
-        MadvDontneed = "madv-dontneed" { Before, batched, safe, [KvmGuest], [Live] }
+        MadvDontneed = "madv-dontneed" { Before, batched, safe, [KvmGuest], [Live, Lab] }
         /// madvise(MADV_FREE): pages are given back once memory is short
-        MadvFree = "madv-free" { Alternative, batched, safe, [KvmGuest], [Live] }
+        MadvFree = "madv-free" { Alternative, batched, safe, [KvmGuest], [Live, Lab] }
         /// anonymous memory is mapped over it (mmap with MAP_FIXED)
-        MapFixed = "map-fixed" { Alternative, batched, safe, [KvmGuest], [Live] }
+        MapFixed = "map-fixed" { Alternative, batched, safe, [KvmGuest], [Live, Lab] }
         /// a hole is punched into the file behind it (fallocate with FALLOC_FL_PUNCH_HOLE)
-        PunchHole = "punch-hole" { After, batched, safe, [KvmGuest], [Live] }
+        PunchHole = "punch-hole" { After, batched, safe, [KvmGuest], [Live, Lab] }
         /// madvise(MADV_REMOVE): a hole is punched by the address
-        MadvRemove = "madv-remove" { Alternative, batched, safe, [KvmGuest], [Live] }
+        MadvRemove = "madv-remove" { Alternative, batched, safe, [KvmGuest], [Live, Lab] }
+    }
+}
+
+impl Discard {
+    /// A call that is known to free memory of this backing: what checks are held against.
+    #[must_use]
+    pub const fn known_to_free(backing: Backing) -> Self {
+        match backing {
+            Backing::Anonymous | Backing::Thp | Backing::PrivateFile => Self::MadvDontneed,
+            Backing::Memfd | Backing::Hugetlb2m | Backing::GuestMemfd => Self::PunchHole,
+        }
+    }
+
+    /// Contents that a page of this backing may have after the call, by the call's documentation. A guest with a guest_memfd
+    /// sees nothing of what happens to the VMM's mapping of it.
+    #[must_use]
+    pub const fn promised(self, backing: Backing) -> &'static [Found] {
+        match (self, backing) {
+            (Self::MadvFree, _) => &[Found::Zeroes, Found::Old],
+            (Self::MadvDontneed | Self::MapFixed, Backing::GuestMemfd)
+            | (Self::MadvDontneed, Backing::Memfd | Backing::Hugetlb2m) => &[Found::Old],
+            (Self::MadvDontneed, Backing::PrivateFile) => &[Found::File],
+            (Self::MadvDontneed, Backing::Anonymous | Backing::Thp)
+            | (Self::MapFixed | Self::PunchHole | Self::MadvRemove, _) => &[Found::Zeroes],
+        }
+    }
+
+    /// Limit of the call that memory of this backing meets where the kernel refuses it.
+    #[must_use]
+    pub const fn limit(self, backing: Backing) -> &'static str {
+        match (self, backing) {
+            (Self::MadvFree, _) => "it is for private anonymous memory",
+            (Self::MadvRemove, _) => "it is for shared mappings that may be written",
+            (Self::PunchHole, Backing::Anonymous | Backing::Thp) => "anonymous memory has no file",
+            (Self::PunchHole, Backing::PrivateFile) => "the file is open to be read only",
+            (_, Backing::Hugetlb2m) => "hugetlb memory goes in whole pages of 2 MiB",
+            (Self::MapFixed, _) => "the kernel limits mappings by vm.max_map_count",
+            (Self::MadvDontneed | Self::PunchHole, _) => {
+                "the kernel does not do it for this memory"
+            }
+        }
     }
 }

@@ -72,7 +72,7 @@ pub struct Discarded {
     pub found: Found,
     /// Moment at which the host clears it.
     pub cleared: Cleared,
-    /// Nanoseconds in which this host clears a page of 4 KiB: what a guest pays once more that clears it, too.
+    /// Cost of a page of 4 KiB that this host clears, in the unit of the bill: what a guest pays once more that clears it, too.
     pub clearing: f64,
 }
 

@@ -163,7 +163,14 @@ fn bad_orders_are_rejected() {
     refused(&["--backing", "ksm"], &["'ksm'", "memfd", "guest-memfd"]);
     refused(&["--mechanism", "munmap"], &["'munmap'", "map-fixed"]);
     refused(&["--vcpus", "2"], &["--vcpus", "discard"]);
-    refused(&["--on", "lab"], &["--on lab", "on this host alone"]);
+    refused(
+        &["--on", "lab", "--pages", "512"],
+        &["--pages 512", "a multiple of 1024"],
+    );
+    refused(
+        &["--on", "lab", "--batch", "3"],
+        &["--batch 3", "a power of two"],
+    );
     refused(&["--on", "sim"], &["--on sim", "on this host alone"]);
 }
 

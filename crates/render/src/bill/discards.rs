@@ -10,7 +10,7 @@ use crate::unique::unique;
 
 const FOOTNOTE: &str = "Chunk: memory of one call. Held: by the host, once the calls have returned; later: of that, until memory is \
      short; RSS: what the resident set size lost. Taken and beside: pages that KVM unmapped for a single call, all and those \
-     outside its range; faults beside: of a guest that runs meanwhile. Beside, present: touches of what was not discarded, after \
+     outside its range; faults beside: of a guest that runs meanwhile, in the lab afterwards. Beside, present: touches of what was not discarded, after \
      the calls and before them. Cleared: when the host clears the page; a guest that clears it, too, does so a second time.";
 
 /// Nothing of a bill of another route.
@@ -22,11 +22,14 @@ pub(super) fn sections(bill: &Bill) -> Vec<Section> {
     let mut sentences = freed(&discards);
     sentences.extend(beside(&discards));
     sentences.extend(not_cleared(&discards));
-    let mut table = table(&discards);
+    let mut table = table(&discards, figure::unit(bill.unit));
     table.footnote(FOOTNOTE);
     vec![
         Section::list("What is free, and what goes with it", sentences),
-        Section::table("Each call on each backing, ns/page", table),
+        Section::table(
+            format!("Each call on each backing, {}", figure::unit_per_item(bill)),
+            table,
+        ),
         Section::list("Calls without figures", without_figures(bill)),
     ]
 }
@@ -82,26 +85,26 @@ fn chunk(batch: u32) -> String {
     }
 }
 
-fn table(discards: &[Discard<'_>]) -> Table {
+fn table(discards: &[Discard<'_>], unit: &str) -> Table {
     let mut table = Table::default();
     let backing = |one: &Discard<'_>| figure::optional(one.backing());
     table.each(discards, Column::left("backing"), backing);
     table.each(discards, Column::left("call"), |one| one.call().to_string());
     table.each(discards, Column::right("chunk"), Discard::chunk);
-    table.each(discards, Column::right("call, ns"), |one| {
+    table.each(discards, Column::right(format!("call, {unit}")), |one| {
         figure::cost_of(one.calls)
     });
     add_freed(&mut table, discards);
     add_stage2(&mut table, discards);
     let cost = |row: Option<&Row>| figure::optional(row.and_then(Row::cost).map(figure::cost));
-    table.each(discards, Column::right("beside, ns").rank(5), |one| {
+    table.each(discards, Column::right(format!("beside, {unit}")).rank(5), |one| {
         cost(one.beside)
     });
     table.each(discards, Column::right("present").rank(1), |one| {
         let toll = one.beside.and_then(|row| row.tolls().first());
         figure::optional(toll.map(|toll| figure::cost(toll.cost_per_page())))
     });
-    table.each(discards, Column::right("again, ns").rank(10), |one| {
+    table.each(discards, Column::right(format!("again, {unit}")).rank(10), |one| {
         cost(one.again)
     });
     table.each(discards, Column::left("comes back with").rank(11), |one| {

@@ -120,7 +120,9 @@ Examples:
   pagetoll bill discard --backing memfd --mechanism madv-dontneed,punch-hole
       A balloon on shared memory
   pagetoll bill discard --backing thp --batch 1,512
-      Single pages of huge ones, and whole ones";
+      Single pages of huge ones, and whole ones
+  pagetoll bill discard --on lab --backing anonymous,thp --profile
+      Instructions of the host's kernel, exits of the guest, and in which functions they are";
 
 const MIGRATE: &str = "\
 Examples:

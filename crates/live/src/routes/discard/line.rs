@@ -27,25 +27,9 @@ impl fmt::Display for Line {
 }
 
 impl Line {
-    /// A call on its backing that is known to free: what checks are held against.
-    pub(super) const fn known_to_free(backing: Backing) -> Discard {
-        match backing {
-            Backing::Anonymous | Backing::Thp | Backing::PrivateFile => Discard::MadvDontneed,
-            Backing::Memfd | Backing::Hugetlb2m | Backing::GuestMemfd => Discard::PunchHole,
-        }
-    }
-
-    /// Contents that a page may have after the call, by the call's documentation. A guest with a guest_memfd sees nothing of
-    /// what happens to the VMM's mapping of it.
+    /// Contents that a page may have after the call.
     pub(super) const fn promised(&self) -> &'static [Found] {
-        match (self.call, self.backing) {
-            (Discard::MadvFree, _) => &[Found::Zeroes, Found::Old],
-            (Discard::MadvDontneed | Discard::MapFixed, Backing::GuestMemfd)
-            | (Discard::MadvDontneed, Backing::Memfd | Backing::Hugetlb2m) => &[Found::Old],
-            (Discard::MadvDontneed, Backing::PrivateFile) => &[Found::File],
-            (Discard::MadvDontneed, Backing::Anonymous | Backing::Thp)
-            | (Discard::MapFixed | Discard::PunchHole | Discard::MadvRemove, _) => &[Found::Zeroes],
-        }
+        self.call.promised(self.backing)
     }
 }
 

@@ -9,7 +9,6 @@ use pagetoll_bill::spec::MemoryKind;
 use pagetoll_vmm::{Discard, Machine, Placed, Slots};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
-use super::line::Line;
 use crate::guest_memory::require_hugepages;
 use crate::page_cache::cached_pages;
 use crate::routes::restore::image::Image;
@@ -127,7 +126,7 @@ impl Memory {
                     .raw_os_error()
                     .map(rustix::io::Errno::from_raw_os_error);
                 let errno = errno.map_or_else(|| source.to_string(), named);
-                LiveError::environment(format!("{operation} fails with {errno}"), self.why(call))
+                LiveError::environment(format!("{operation} fails with {errno}"), call.limit(self.backing))
             }
             other => other.into(),
         })
@@ -148,20 +147,6 @@ impl Memory {
         })
     }
 
-    /// The limit of a call that this memory meets.
-    const fn why(&self, call: Call) -> &'static str {
-        match (call, self.backing) {
-            (Call::MadvFree, _) => "it is for private anonymous memory",
-            (Call::MadvRemove, _) => "it is for shared mappings that may be written",
-            (Call::PunchHole, Backing::PrivateFile) => "the file is open to be read only",
-            (_, Backing::Hugetlb2m) => "hugetlb memory goes in whole pages of 2 MiB",
-            (Call::MapFixed, _) => "the kernel limits mappings by vm.max_map_count",
-            (Call::MadvDontneed | Call::PunchHole, _) => {
-                "the kernel does not do it for this memory"
-            }
-        }
-    }
-
     /// A call that discards nothing, and after it all memory by calls that are known to free; returns what was held before,
     /// between and after them.
     ///
@@ -172,7 +157,7 @@ impl Memory {
         let before = self.held()?;
         self.machine.backing().discard(0, bytes, Discard::Normal)?;
         let between = self.held()?;
-        self.discard(0, bytes, Line::known_to_free(self.backing))?;
+        self.discard(0, bytes, Call::known_to_free(self.backing))?;
         Ok([before, between, self.held()?])
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kvm_ioctls::VcpuFd;
 use pagetoll_backend::Stop;
 use pagetoll_bill::RouteMechanism;
+use pagetoll_bill::route::Discard;
 use pagetoll_bill::row::Found;
 use pagetoll_bill::spec::{Placement, Ring};
 use pagetoll_vmm::arch::Privilege;
@@ -31,7 +32,7 @@ const BETWEEN: Duration = Duration::from_millis(2);
 pub(super) struct Trial<'a> {
     line: Line,
     /// The call that is made: that of the line, or one that is known to free.
-    call: pagetoll_bill::route::Discard,
+    call: Discard,
     pages: u64,
     words: Content,
     image: &'a Image,
@@ -69,7 +70,7 @@ impl<'a> Trial<'a> {
 
     /// A call that is known to free, in place of the line's.
     pub(super) fn by_known(self) -> Self {
-        let call = Line::known_to_free(self.line.backing);
+        let call = Discard::known_to_free(self.line.backing);
         Self { call, ..self }
     }
 

@@ -1,0 +1,121 @@
+//! The discard route on real kernels: memory of a guest of the lab's guest is given back.
+//!
+//! One kind of boot for each run, that of the demand route; `guests/discard-probe` makes a machine of one vCPU by KVM,
+//! discards every second chunk of its memory, and counts the calls and the touches after them.
+
+mod guest;
+mod rows;
+
+use std::time::Duration;
+
+use pagetoll_backend::Error as BackendError;
+use pagetoll_bill::row::Backing;
+use pagetoll_bill::{Limits, Order, Row, Spec};
+use pagetoll_host::Surroundings;
+use pagetoll_protocol::report::Hello;
+use pagetoll_units::Pages;
+
+use crate::draft::Clock;
+use crate::error::LabError;
+use crate::kernels::Builder;
+use crate::kvm_host::{self, Materials, Probed};
+use crate::linux::Probe;
+use crate::profile::Sample;
+use crate::request::{KernelRequest, Request};
+
+use guest::{DiscardRun, PROBE};
+
+/// Pages are those of the guest. By default 4 MiB: a phase ends before the next timer tick, or soon after it. At most as
+/// many as the sum of their words can tell apart. Batches are of 4 KiB, 64 KiB and 2 MiB.
+const LIMITS: Limits = Limits {
+    pages: Pages(1024),
+    most_pages: Pages(1 << 15),
+    batches: &[1, 16, 512],
+    most_batch: 512,
+    most_runs: 100,
+    ..Limits::SINGLE
+};
+/// Pages of two chunks of the largest size.
+const UNIT: u64 = 1024;
+
+const NOTES: [&str; 4] = [
+    "discard: every second chunk, while the guest stands still; single calls are one in the middle of the first 2 MiB",
+    "touch-beside: the guest reads what was not discarded; touch-again: it writes to what was",
+    "stage-2-fault: exits of the guest, but for the one that ends its program and those that the same reads had before the calls",
+    "clearing: instructions for a page of 4 KiB as the kernel clears it",
+];
+
+/// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
+/// longest step takes.
+fn timeout(pages: Pages) -> Duration {
+    Duration::from_secs(180) + Duration::from_millis(5 * pages.get())
+}
+
+/// Resolves an order, and the backings of its memory.
+///
+/// # Errors
+/// Errors of [`Request::new`]; pages that are not whole pairs of 2 MiB; chunks that are no power of two.
+pub(crate) fn request(
+    spec: &Spec,
+    builder: Option<&'static dyn Builder>,
+) -> Result<(Request, Discard), BackendError> {
+    kvm_host::check_mode(spec)?;
+    let request = Request::new(spec, &LIMITS, timeout, builder)?;
+    check(&request.order)?;
+    let wanted = match spec.discard.backings.as_slice() {
+        [] => Backing::ALL,
+        backings => backings,
+    };
+    let backings = Backing::ALL.iter().copied();
+    let backings = backings.filter(|backing| wanted.contains(backing));
+    let backings = backings.collect();
+    Ok((request, Discard { backings }))
+}
+
+fn check(order: &Order) -> Result<(), BackendError> {
+    let pages = order.pages.get();
+    if !pages.is_multiple_of(UNIT) {
+        let problem = format!("--pages {pages}: expected a multiple of {UNIT}");
+        return Err(BackendError::bad_input(problem));
+    }
+    match order.batches.iter().find(|batch| !batch.is_power_of_two()) {
+        Some(batch) => Err(BackendError::bad_input(format!(
+            "--batch {batch}: expected a power of two, as blocks of pages are aligned"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Discards of memory of these backings.
+pub(crate) struct Discard {
+    pub(crate) backings: Vec<Backing>,
+}
+
+impl Probed for Discard {
+    type Run = DiscardRun;
+    const PROBE: &'static Probe = &PROBE;
+    const NOTES: &'static [&'static str] = &NOTES;
+
+    fn run(
+        &self,
+        request: &KernelRequest<'_>,
+        materials: &Materials,
+        run: u32,
+        clock: &Clock,
+        surroundings: Surroundings<'_>,
+    ) -> Result<DiscardRun, LabError> {
+        guest::run(&self.backings, request, materials, run, clock, surroundings)
+    }
+
+    fn hello(run: &DiscardRun) -> &Hello {
+        &run.hello
+    }
+
+    fn rows(&self, order: &Order, found: &[DiscardRun]) -> Vec<Row> {
+        rows::rows(order, &self.backings, found)
+    }
+
+    fn sample_of<'a>(found: &'a [DiscardRun], row: &Row) -> Option<Sample<'a>> {
+        rows::sample_of(found, row)
+    }
+}
