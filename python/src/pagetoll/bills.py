@@ -210,7 +210,7 @@ class Discarded(Record):
     cleared: str
     """``call``, ``touch`` or ``never``."""
     clearing: float
-    """Nanoseconds for a page."""
+    """Cost of a page, in the unit of the bill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
