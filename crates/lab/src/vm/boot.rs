@@ -480,7 +480,9 @@ pub(super) fn next_after(report: &Report) -> String {
         Report::DirtyPhase(dirty) => format!("{} {}", Method::from(dirty.mechanism), dirty.phase),
         Report::DirtyLoss(loss) => format!("loss {}", Method::from(loss.mechanism)),
         Report::DirtyUnavailable(one) => Method::from(one.mechanism).to_string(),
-        Report::Discard(discard) => format!("{} {}", Method::from(discard.mechanism), discard.backing),
+        Report::Discard(discard) => {
+            format!("{} {}", Method::from(discard.mechanism), discard.backing)
+        }
         Report::DiscardSingle(one) => format!("single {}", Method::from(one.mechanism)),
         Report::DiscardMisplaced(one) => format!("misplaced {}", one.backing),
         Report::DiscardHeld(one) => format!("held {}", one.backing),

@@ -97,16 +97,20 @@ fn table(discards: &[Discard<'_>], unit: &str) -> Table {
     add_freed(&mut table, discards);
     add_stage2(&mut table, discards);
     let cost = |row: Option<&Row>| figure::optional(row.and_then(Row::cost).map(figure::cost));
-    table.each(discards, Column::right(format!("beside, {unit}")).rank(5), |one| {
-        cost(one.beside)
-    });
+    table.each(
+        discards,
+        Column::right(format!("beside, {unit}")).rank(5),
+        |one| cost(one.beside),
+    );
     table.each(discards, Column::right("present").rank(1), |one| {
         let toll = one.beside.and_then(|row| row.tolls().first());
         figure::optional(toll.map(|toll| figure::cost(toll.cost_per_page())))
     });
-    table.each(discards, Column::right(format!("again, {unit}")).rank(10), |one| {
-        cost(one.again)
-    });
+    table.each(
+        discards,
+        Column::right(format!("again, {unit}")).rank(10),
+        |one| cost(one.again),
+    );
     table.each(discards, Column::left("comes back with").rank(11), |one| {
         found(one.figures.found)
     });

@@ -126,7 +126,10 @@ impl Memory {
                     .raw_os_error()
                     .map(rustix::io::Errno::from_raw_os_error);
                 let errno = errno.map_or_else(|| source.to_string(), named);
-                LiveError::environment(format!("{operation} fails with {errno}"), call.limit(self.backing))
+                LiveError::environment(
+                    format!("{operation} fails with {errno}"),
+                    call.limit(self.backing),
+                )
             }
             other => other.into(),
         })
