@@ -23,6 +23,7 @@ static const struct named_mechanism mechanisms[] = {
 	{ "ring", &kvm_ring },
 	{ "uffd-wp", &uffd_wp },
 	{ "wp-async", &uffd_wp_async },
+	{ "rwp", &uffd_rwp },
 	{ "soft-dirty", &soft_dirty },
 };
 
@@ -81,7 +82,7 @@ bool log_open(struct log *log, const struct subject *subject)
 	if (is_lacking(subject, lacks))
 		return false;
 	*log = (struct log){ .mechanism = mechanism, .chunk = subject->chunk, .uffd = -1, .pagemap = -1 };
-	if (!area_open(&log->area, subject->folio, subject->pages)) {
+	if (!area_open(&log->area, mechanism->memory, subject->folio, subject->pages)) {
 		area_close(&log->area);
 		is_lacking(subject, "so many pages of 2 MiB");
 		return false;

@@ -16,6 +16,8 @@ struct log;
 struct mechanism {
 	/* Names what this kernel lacks for it, by the descriptor of /dev/kvm; NULL for nothing. */
 	const char *(*lacks)(int kvm);
+	/* The memory that it logs. */
+	enum area_memory memory;
 	/* The vCPU has a ring. */
 	bool has_ring;
 	/* It logs all pages again, whether they were reported or not: the vCPU has to stand still from the harvest on. */
@@ -96,6 +98,7 @@ unsigned int ring_capability(int kvm);
 /* Sets the bits of the pages in a full ring, and empties it. */
 void ring_drain(struct log *log);
 
-extern const struct mechanism kvm_bitmap, kvm_manual, kvm_initially_set, kvm_ring, uffd_wp, uffd_wp_async, soft_dirty;
+extern const struct mechanism kvm_bitmap, kvm_manual, kvm_initially_set, kvm_ring, uffd_wp, uffd_wp_async, uffd_rwp,
+		soft_dirty;
 
 #endif

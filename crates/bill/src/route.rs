@@ -48,6 +48,7 @@ pub mod lab {
 /// The mechanisms that a live host runs, of routes where that is not all.
 pub mod live {
     pub use super::demand::live::Demand;
+    pub use super::dirty::live::Dirty;
 }
 
 /// The mechanisms that the simulator runs, of routes where that is not all.
@@ -305,6 +306,8 @@ mod tests {
         }
         assert_subset::<lab::Demand>(Route::Demand, Backend::Lab);
         assert_subset::<live::Demand>(Route::Demand, Backend::Live);
+        assert_subset::<lab::Dirty>(Route::Dirty, Backend::Lab);
+        assert_subset::<live::Dirty>(Route::Dirty, Backend::Live);
         assert_subset::<sim::Demand>(Route::Demand, Backend::Sim);
         assert_subset::<sim::Pin>(Route::Pin, Backend::Sim);
     }

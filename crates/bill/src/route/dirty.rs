@@ -23,7 +23,7 @@ mechanisms! {
         Pagemap = "pagemap" { Alternative, single, safe, [KvmGuest], [Live] }
         /// pages of new memory that mincore(2) reports: present means changed
         Mincore = "mincore" { Alternative, single, safe, [KvmGuest], [Live] }
-        /// protection from reads and writes that the kernel lifts by itself (UFFD_FEATURE_RWP_ASYNC, Linux 7.3)
-        Rwp = "rwp" { Alternative, single, safe, [KvmGuest], [Live] }
+        /// protection from reads and writes that the kernel lifts by itself (UFFD_FEATURE_RWP_ASYNC); PAGEMAP_SCAN reports
+        Rwp = "rwp" { Alternative, single, safe, [KvmGuest], [Lab] }
     }
 }

@@ -39,10 +39,11 @@ const HUGE: u64 = 512;
 const FOLIOS: [Folio; 3] = [Folio::Pages4k, Folio::Thp, Folio::Pages2m];
 const DEFAULT_FOLIOS: [Folio; 2] = [Folio::Pages4k, Folio::Thp];
 
-const NOTES: [&str; 5] = [
+const NOTES: [&str; 6] = [
     "rewrite-untracked: the guest writes every page, mapped and untracked, once: a write that costs more beside it is tracking's",
     "initially-set: the first write is not tracked; KVM_CLEAR_DIRTY_LOG takes 512 pages a call",
     "ring: of 65536 entries, so that it is never full; harvest reads it, re-arm is KVM_RESET_DIRTY_RINGS",
+    "rwp: pages that were read are reported, too; its memory is a memfd, which the host reads by a second mapping",
     "after-disarm: every page is tracked when tracking ends, and written once then",
     "lost: the guest writes before each harvest, and between the calls that harvest, clear and copy; the control copies before it clears",
 ];

@@ -52,7 +52,8 @@ const fn chunk(mechanism: Mechanism, pages: Pages) -> Pages {
         | Mechanism::Ring
         | Mechanism::UffdWp
         | Mechanism::WpAsync
-        | Mechanism::SoftDirty => pages,
+        | Mechanism::SoftDirty
+        | Mechanism::Rwp => pages,
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::{Mutex, PoisonError};
 
 use kvm_ioctls::VcpuFd;
-use pagetoll_bill::route::Dirty;
+use pagetoll_bill::route::live::Dirty;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::MemoryKind;
 use pagetoll_vmm::{Backing, DirtyLog, DirtyRing, Logging, Machine, Placed, Slots};
@@ -183,8 +183,7 @@ const fn dirty_log(mechanism: Dirty) -> DirtyLog {
         | Dirty::WpAsync
         | Dirty::SoftDirty
         | Dirty::Pagemap
-        | Dirty::Mincore
-        | Dirty::Rwp => DirtyLog::Bitmap,
+        | Dirty::Mincore => DirtyLog::Bitmap,
     }
 }
 

@@ -7,13 +7,12 @@ mod soft_dirty;
 mod uffd_wp;
 mod wp_async;
 
-use pagetoll_bill::route::Dirty;
+use pagetoll_bill::route::live::Dirty;
 use pagetoll_pager::ReaderStop;
 
 use super::guest::Guest;
 use super::pages::PageSet;
-use super::write_protection;
-use crate::{LiveError, host};
+use crate::LiveError;
 use bitmap::{Bitmap, Manual};
 use present::{Mincore, Pagemap};
 use ring::Ring;
@@ -75,7 +74,7 @@ pub(super) enum Clearing {
 /// The step of a mechanism.
 pub(super) const fn clearing(mechanism: Dirty) -> Clearing {
     match mechanism {
-        Dirty::Bitmap | Dirty::WpAsync | Dirty::Rwp => Clearing::ByHarvest,
+        Dirty::Bitmap | Dirty::WpAsync => Clearing::ByHarvest,
         Dirty::ManualProtect
         | Dirty::InitiallySet
         | Dirty::Ring
@@ -96,8 +95,7 @@ pub(super) const fn crossing(mechanism: Dirty) -> Option<&'static str> {
         | Dirty::WpAsync
         | Dirty::SoftDirty
         | Dirty::Pagemap
-        | Dirty::Mincore
-        | Dirty::Rwp => None,
+        | Dirty::Mincore => None,
     }
 }
 
@@ -118,22 +116,5 @@ pub(super) fn tracker<'g>(
         Dirty::SoftDirty => Box::new(SoftDirty::new(guest)?),
         Dirty::Pagemap => Box::new(Pagemap::new(guest)?),
         Dirty::Mincore => Box::new(Mincore::new(guest)?),
-        Dirty::Rwp => return Err(rwp()?),
     })
-}
-
-/// Reason for which nothing is protected from reads and writes.
-fn rwp() -> Result<LiveError, LiveError> {
-    host::require_userfaultfd()?;
-    Ok(
-        match write_protection::has_rwp(write_protection::features()?) {
-            true => LiveError::environment(
-                "UFFD_FEATURE_RWP_ASYNC: present, and not billed by this version",
-                "order another --mechanism",
-            ),
-            false => {
-                LiveError::environment("UFFD_FEATURE_RWP_ASYNC: absent", "use Linux 7.3 or later")
-            }
-        },
-    )
 }

@@ -23,8 +23,6 @@ use crate::{LiveError, host};
 /// `UFFDIO_REGISTER_MODE_WP` and `UFFDIO_WRITEPROTECT_MODE_WP` of include/uapi/linux/userfaultfd.h.
 const REGISTER_MODE_WP: u64 = 1 << 1;
 const WRITEPROTECT_MODE_WP: u64 = 1;
-/// `UFFD_FEATURE_RWP_ASYNC` (Linux 7.3).
-const RWP_ASYNC: u64 = 1 << 18;
 /// Messages that are read at once.
 const MESSAGES: usize = 16;
 
@@ -38,13 +36,8 @@ pub(super) enum Resolution {
 }
 
 /// Features of this kernel's userfaultfd.
-pub(super) fn features() -> Result<u64, LiveError> {
+fn features() -> Result<u64, LiveError> {
     api(&open()?, 0).map_err(LiveError::system("UFFDIO_API"))
-}
-
-/// Checks for protection from reads and writes that the kernel lifts.
-pub(super) fn has_rwp(features: u64) -> bool {
-    features & RWP_ASYNC != 0
 }
 
 fn open() -> Result<File, LiveError> {
