@@ -40,7 +40,7 @@ pub use restored::{KeptMemory, Moment, Restored};
 pub use selection::{NoSuchRow, RowSelection};
 pub use spread::Spread;
 pub use toll_name::{Payer, TollKind, TollName};
-pub use tracked::{Coverage, EventCoverage, PageEvent, Tracked};
+pub use tracked::{Coverage, EventCoverage, PageEvent, Rewriting, Span, Tracked};
 
 /// The reason why there is none of something: figures of a row, a program, a guest. Reported, and no error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +84,8 @@ pub struct Row {
     pub resident: Vec<Moment>,
     /// Reports of dirty tracking, on the row of its harvest.
     pub tracked: Option<Tracked>,
+    /// Rounds over time, on the row of a guest that rewrites tracked pages.
+    pub rewriting: Option<Rewriting>,
     /// Rate that others measured in the same setting.
     pub published: Option<PublishedRate>,
     /// What it cost, or why nothing is known.
@@ -106,6 +108,7 @@ impl Row {
             folios: BTreeMap::new(),
             resident: Vec::new(),
             tracked: None,
+            rewriting: None,
             published: None,
             result,
             profile: None,

@@ -89,7 +89,7 @@ fn shown(bill: &Bill, verdict: String, detail: Detail) -> Document {
         selftest::section(bill),
     ]);
     sections.extend(restores::sections(bill, detail));
-    sections.extend(dirty::sections(bill));
+    sections.extend(dirty::sections(bill, detail));
     sections.extend(discards::sections(bill));
     sections.extend(migrations::sections(bill, detail));
     sections.extend(costs::sections(bill));

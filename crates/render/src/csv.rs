@@ -123,7 +123,7 @@ fn of_row(row: &Row) -> serde_json::Result<Cells> {
 /// Adds a field, or what is in it.
 fn add(cells: &mut Cells, path: String, value: Value) {
     let parts: &[&str] = match path.as_str() {
-        "profile" | "resident" | "migrated.sent.rounds" => return,
+        "profile" | "resident" | "rewriting" | "migrated.sent.rounds" => return,
         "tolls" => &TOLL,
         "checks" => &CHECK,
         _ => &[],

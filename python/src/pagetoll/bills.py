@@ -275,6 +275,22 @@ class Tracked(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Span(Record):
+    """A span of time of a guest that rewrites its pages, in ns, from the start of the first round on."""
+
+    start: float
+    nanoseconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewriting(Record):
+    """Rounds of a guest that rewrites tracked pages, and the harvests beside it."""
+
+    rounds: tuple[Span, ...]
+    harvests: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row(Keyed, Record):
     """One line of a bill."""
 
@@ -299,6 +315,7 @@ class Row(Keyed, Record):
     folios: Mapping[str, int] = field(default_factory=dict)
     resident: tuple[Moment, ...] = ()
     tracked: Tracked | None = None
+    rewriting: Rewriting | None = None
     pages: int
     cost_per_page: float | None = field(default=None, metadata=ALWAYS)
     stddev: float | None = None

@@ -267,7 +267,7 @@ options! {
         pub sequence: Option<Sequence> = "order" on (Live, Demand),
         /// Run the guest's workload in this ring [default: 3; 0 with --compare-selftest]
         #[arg(value_name = "RING")]
-        pub ring: Option<Ring> = "ring" on (Live, Demand),
+        pub ring: Option<Ring> = "ring" on (Live, Demand | Dirty),
         /// Pin vCPU and reader threads to CPUs [default: none]
         #[arg(value_name = "WHERE")]
         pub placement: Option<Placement> = "pin" on (Live | Sim, Demand),

@@ -9,8 +9,8 @@ use thiserror::Error;
 use super::check::{Check, Verdict};
 use super::{
     Backing, Crossings, Discarded, Figures, Folio, Interval, Layout, Method, Migrated, Moment,
-    Operation, PageCache, Profile, PublishedRate, Rate, Restored, Row, RowKey, Toll, Tracked,
-    Unavailable,
+    Operation, PageCache, Profile, PublishedRate, Rate, Restored, Rewriting, Row, RowKey, Toll,
+    Tracked, Unavailable,
 };
 use crate::kinds::{Role, System};
 use crate::names::UnknownName;
@@ -80,6 +80,9 @@ pub(crate) struct RowForm {
     /// Reports of dirty tracking, on the row of its harvest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tracked: Option<Tracked>,
+    /// Rounds over time, on the row of a guest that rewrites tracked pages: those of the first run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rewriting: Option<Rewriting>,
     /// Pages, or operations, that were billed.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pages: Pages,
@@ -231,6 +234,7 @@ impl RowForm {
             folios: self.folios,
             resident: self.resident,
             tracked: self.tracked,
+            rewriting: self.rewriting,
             published: self.published,
             result,
             profile: self.profile,
@@ -340,6 +344,7 @@ impl From<&Row> for RowForm {
             folios: row.folios.clone(),
             resident: row.resident.clone(),
             tracked: row.tracked.clone(),
+            rewriting: row.rewriting.clone(),
             pages: row.pages,
             cost_per_page: row.cost(),
             stddev: figures.stddev,

@@ -84,6 +84,44 @@ impl EventCoverage {
     }
 }
 
+/// A span of time of a guest that rewrites its pages.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Span {
+    /// Nanoseconds from the start of the first round until it begins.
+    pub start: f64,
+    /// Nanoseconds that it takes.
+    pub nanoseconds: f64,
+}
+
+/// Rounds of a guest that rewrites all its pages while they are tracked, and harvests beside it, in one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Rewriting {
+    /// Rounds in the order of time: at most [`MOST`](Self::MOST), at equal distances among all.
+    pub rounds: Vec<Span>,
+    /// Harvests, each with the arming after it, as many at most.
+    pub harvests: Vec<Span>,
+}
+
+impl Rewriting {
+    /// Spans that are kept of each kind.
+    pub const MOST: usize = 64;
+
+    /// The rounds and harvests that are kept of all.
+    #[must_use]
+    pub fn new(rounds: &[Span], harvests: &[Span]) -> Self {
+        let kept = |spans: &[Span]| {
+            let stride = spans.len().div_ceil(Self::MOST).max(1);
+            spans.iter().step_by(stride).copied().collect()
+        };
+        Self {
+            rounds: kept(rounds),
+            harvests: kept(harvests),
+        }
+    }
+}
+
 /// Reports of a mechanism that tracks written pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -99,6 +137,21 @@ pub struct Tracked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_rounds_are_thinned_evenly() {
+        let spans = |count: u32| -> Vec<Span> {
+            let span = |number| Span {
+                start: f64::from(number),
+                nanoseconds: 1.0,
+            };
+            (0..count).map(span).collect()
+        };
+        let kept = Rewriting::new(&spans(64), &spans(65));
+        assert_eq!((kept.rounds.len(), kept.harvests.len()), (64, 33));
+        assert_eq!(kept.harvests[32].start, 64.0);
+        assert_eq!(Rewriting::new(&[], &[]), Rewriting::default());
+    }
 
     #[test]
     fn coverage_follows_from_the_pages() {

@@ -44,6 +44,48 @@ fn assert_nothing_lost(bill: &Value) {
     assert!(checked > 0);
 }
 
+/// At least so many spans, and no more than a bill keeps, each after the one before.
+fn assert_in_order(spans: &Value, least: usize) {
+    let spans = spans.as_array().unwrap();
+    assert!((least..=64).contains(&spans.len()), "{spans:?}");
+    let span = |span: &Value| {
+        (
+            span["start"].as_f64().unwrap(),
+            span["nanoseconds"].as_f64().unwrap(),
+        )
+    };
+    let spans: Vec<_> = spans.iter().map(span).collect();
+    assert!(spans.iter().all(|(_, time)| *time > 0.0), "{spans:?}");
+    let follows = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0;
+    assert!(spans.windows(2).all(follows), "{spans:?}");
+}
+
+#[test]
+fn a_guest_in_ring_0_loses_nothing_and_its_rows_say_so() {
+    if let Err(reason) = host::check() {
+        skip!("{reason}");
+    }
+    let order = [
+        "--mechanism",
+        "bitmap",
+        "--folio",
+        "4K",
+        "--pages",
+        "512",
+        "--runs",
+        "1",
+        "--ring",
+        "0",
+        "--format",
+        "json",
+    ];
+    let bill = printed_bill(&dirty(&order).output().unwrap());
+    assert_nothing_lost(&bill);
+    let rows = bill["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["ring"] == 0));
+    assert!(bill["notes"].to_string().contains("in ring 0"));
+}
+
 #[test]
 fn no_written_page_is_lost_and_what_a_mechanism_does_not_cover_is_found() {
     if let Err(reason) = host::check() {
@@ -64,6 +106,12 @@ fn no_written_page_is_lost_and_what_a_mechanism_does_not_cover_is_found() {
     let bill = printed_bill(&dirty(&order).output().unwrap());
     assert_nothing_lost(&bill);
     assert_eq!(bill["rows"].as_array().unwrap().len(), 4 * 8);
+    for mechanism in ["bitmap", "manual-protect"] {
+        let rewriting = &row(&bill, mechanism, "rewrite-tracked")["rewriting"];
+        assert_in_order(&rewriting["rounds"], 4);
+        assert_in_order(&rewriting["harvests"], 1);
+    }
+    assert!(row(&bill, "bitmap", "harvest")["rewriting"].is_null());
     let covered = |mechanism, event| coverage(&bill, mechanism, event);
     for mechanism in ["bitmap", "manual-protect"] {
         assert_eq!(covered(mechanism, "vmm-write"), "not-covered");
@@ -170,6 +218,10 @@ fn orders_that_no_host_can_track_are_refused() {
     };
     refused(&["--pages", "1000"], &["--pages 1000", "multiple of 512"]);
     refused(&["--folio", "1G"], &["--folio 1G", "4K, THP or 2M"]);
+    refused(
+        &["--on", "live", "--mechanism", "rwp"],
+        &["'rwp'", "on live"],
+    );
     refused(
         &["--mechanism", "rings"],
         &["'rings'", "did you mean 'ring'"],

@@ -11,7 +11,7 @@ mod control;
 mod events;
 pub(super) mod guest;
 mod host_memory;
-mod line;
+pub(super) mod line;
 mod pagemap;
 pub(super) mod pages;
 mod request;
@@ -25,7 +25,7 @@ mod write_protection;
 use std::time::Instant;
 
 use pagetoll_backend::{Billed, Context, Stacks, Stop, Timing};
-use pagetoll_bill::route::Dirty;
+use pagetoll_bill::route::live::Dirty;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, Unit};
 
@@ -36,6 +36,9 @@ use line::{Line, LineRuns, Measured};
 
 pub(crate) use request::Request;
 
+/// Rounds at least in which tracked pages are rewritten in the first run of a line, whose times the bill keeps, and in the others.
+const ROUNDS: u32 = 4;
+const FURTHER_ROUNDS: u32 = 1;
 const PHASE: &str = "tracking written pages on this host";
 
 /// Bills the route on this host.
@@ -108,7 +111,11 @@ fn time(
     stop: &Stop,
 ) -> Result<(), LiveError> {
     let seed = request.seed + measured.runs.len() as u64;
-    let run = run::run(line, request.order.pages.get(), seed, stop)?;
+    let rounds = match measured.runs.is_empty() {
+        true => ROUNDS,
+        false => FURTHER_ROUNDS,
+    };
+    let run = run::run(line, request.order.pages.get(), seed, rounds, stop)?;
     measured.runs.push(run);
     Ok(())
 }
@@ -139,7 +146,11 @@ impl Request {
         let of_folio = |folio: &_| {
             let folio = *folio;
             let lines = mechanisms.iter();
-            lines.map(move |&mechanism| Line { mechanism, folio })
+            lines.map(move |&mechanism| Line {
+                mechanism,
+                folio,
+                ring: self.ring,
+            })
         };
         self.folios.iter().flat_map(of_folio).collect()
     }

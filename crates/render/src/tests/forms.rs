@@ -29,8 +29,18 @@ fn measured_modelled_and_shaped_rows_have_golden_texts() {
     golden("demand-live.txt", &text(samples::demand_live()));
     golden("restore-live.txt", &text(samples::restore_live()));
     golden("discard-live.txt", &text(samples::discard_live()));
+    golden("dirty-live.txt", &text(samples::dirty_live()));
     golden("demand-sim.txt", &text(samples::demand_sim()));
     golden("pin.txt", &text(samples::pin()));
+}
+
+#[test]
+fn rounds_over_time_are_drawn_on_a_page_alone() {
+    let page = rendered(&samples::dirty_live(), Format::Html);
+    assert_eq!(page.matches("ms since the first round began").count(), 4);
+    golden("dirty-live.html", &page);
+    let text = rendered(&samples::dirty_live(), Format::Text);
+    assert!(!text.contains("rounds that rewrite"));
 }
 
 #[test]

@@ -24,6 +24,11 @@ pub(super) fn discard_live() -> Bill {
     serde_json::from_str(include_str!("../../tests/data/discard-live.json")).unwrap()
 }
 
+/// Pages that a guest writes, found on a host, with rounds over time.
+pub(super) fn dirty_live() -> Bill {
+    serde_json::from_str(include_str!("../../tests/data/dirty-live.json")).unwrap()
+}
+
 /// Modelled.
 pub(super) fn demand_sim() -> Bill {
     serde_json::from_str(include_str!("../../tests/data/demand-sim.json")).unwrap()
@@ -46,7 +51,7 @@ pub(super) fn all() -> Vec<Bill> {
         include_str!("../../tests/data/pin-sim.json"),
     ];
     let counted = counted.map(|json| serde_json::from_str(json).unwrap());
-    let here = [demand_live(), restore_live(), discard_live()];
+    let here = [demand_live(), restore_live(), discard_live(), dirty_live()];
     let others = [sample(), demand_sim(), pin()];
     others.into_iter().chain(here).chain(counted).collect()
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::route::Dirty;
+use pagetoll_bill::route::live::Dirty;
 use rustix::fs::{Mode, OFlags, open};
 
 use super::guest::{Guest, Origin};
@@ -41,9 +41,9 @@ pub(super) struct Control {
 /// The host lacks the mechanism, or the guest fails.
 pub(super) fn control(line: Line, stop: &Stop) -> Result<Control, LiveError> {
     match line.mechanism {
-        Dirty::Pagemap => with_guest(line.mechanism, line.folio, PAGES, stop, frames),
+        Dirty::Pagemap => with_guest(line, PAGES, stop, frames),
         Dirty::Mincore => paged_out(line, stop),
-        mechanism => with_guest(mechanism, line.folio, PAGES, stop, |session| {
+        mechanism => with_guest(line, PAGES, stop, |session| {
             let failed_in_race = match is_harvested_beside(mechanism) {
                 true => raced(session)?,
                 false => 0,
@@ -129,7 +129,7 @@ fn paged_out(line: Line, stop: &Stop) -> Result<Control, LiveError> {
     }
     let origin = Origin::Shared(&file);
     let (guest, vcpu) = Guest::over(line.mechanism, line.folio, FILE_PAGES, origin)?;
-    session::with(line.mechanism, &guest, vcpu, stop, |session| {
+    session::with(line, &guest, vcpu, stop, |session| {
         session.write_all()?;
         let memory = session.guest.host()?;
         let stored = file.sync_data();

@@ -27,11 +27,8 @@ const COMPACT: &str = "/proc/sys/vm/compact_memory";
 /// # Errors
 /// The host lacks the mechanism, or a guest fails.
 pub(super) fn events(line: Line, stop: &Stop) -> Result<Vec<EventCoverage>, LiveError> {
-    let of_event = |event: &PageEvent| {
-        with_guest(line.mechanism, line.folio, PAGES, stop, |session| {
-            covered(session, *event)
-        })
-    };
+    let of_event =
+        |event: &PageEvent| with_guest(line, PAGES, stop, |session| covered(session, *event));
     PageEvent::ALL.iter().map(of_event).collect()
 }
 

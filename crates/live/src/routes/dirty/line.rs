@@ -3,8 +3,9 @@
 use std::fmt;
 
 use pagetoll_bill::RouteMechanism;
-use pagetoll_bill::route::Dirty;
+use pagetoll_bill::route::live::Dirty;
 use pagetoll_bill::row::{EventCoverage, Folio};
+use pagetoll_bill::spec::Ring;
 
 use super::control::Control;
 use super::run::Run;
@@ -12,9 +13,11 @@ use crate::routes::limits;
 
 /// A mechanism on memory of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) mechanism: Dirty,
-    pub(super) folio: Folio,
+pub(in crate::routes) struct Line {
+    pub(in crate::routes) mechanism: Dirty,
+    pub(in crate::routes) folio: Folio,
+    /// Privilege level of the guest.
+    pub(in crate::routes) ring: Ring,
 }
 
 impl fmt::Display for Line {

@@ -1,7 +1,7 @@
 //! The order of a bill of dirty tracking on this host.
 
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::spec::Spec;
+use pagetoll_bill::spec::{Ring, Spec};
 use pagetoll_bill::{Backend, Limits};
 use pagetoll_units::Pages;
 
@@ -28,6 +28,7 @@ pub(crate) struct Request {
     pub(super) order: pagetoll_bill::Order,
     pub(super) folios: Vec<Folio>,
     pub(super) seed: u64,
+    pub(super) ring: Ring,
 }
 
 impl Request {
@@ -53,6 +54,7 @@ impl Request {
             order,
             folios: FOLIOS.into_iter().filter(is_ordered).collect(),
             seed: spec.seed.unwrap_or(1),
+            ring: spec.demand.ring.unwrap_or(Ring::Three),
         })
     }
 }

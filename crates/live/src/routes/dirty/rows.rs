@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use pagetoll_bill::System;
-use pagetoll_bill::route::Dirty;
+use pagetoll_bill::route::live::Dirty;
 use pagetoll_bill::row::{Check, Crossings, Figures, Operation, Row, RowKey, Tracked, Unavailable};
+use pagetoll_bill::spec::Ring;
 use pagetoll_units::Pages;
 
 use super::guest::RING_ENTRIES;
@@ -44,6 +45,7 @@ pub(super) fn rows(request: &Request, lines: &[LineRuns]) -> Vec<Row> {
 fn key(line: Line, phase: Operation) -> RowKey {
     RowKey {
         folio: Some(line.folio),
+        ring: (line.ring == Ring::Zero).then_some(0),
         ..RowKey::new(phase, line.mechanism, System::KvmGuest)
     }
 }
@@ -54,6 +56,13 @@ fn row(line: Line, phase: Operation, measured: &Measured, pages: Pages) -> Row {
         pages,
         figures(line.mechanism, phase, measured, pages),
     );
+    if phase == Operation::RewriteTracked {
+        let first = measured.runs.first().and_then(|run| run.tracked.as_ref());
+        return Row {
+            rewriting: first.map(|(_, rewriting)| rewriting.clone()),
+            ..row
+        };
+    }
     if phase != Operation::Harvest {
         return row;
     }
@@ -96,7 +105,7 @@ fn figures(
     })
 }
 
-const fn time(run: &Run, phase: Operation) -> Option<Duration> {
+fn time(run: &Run, phase: Operation) -> Option<Duration> {
     match phase {
         Operation::Arm => run.arm,
         Operation::FirstWrite => Some(run.first_write),
@@ -105,7 +114,7 @@ const fn time(run: &Run, phase: Operation) -> Option<Duration> {
         Operation::WriteAgain => run.write_again,
         Operation::Disarm => run.disarm,
         Operation::RewriteUntracked => Some(run.untracked),
-        Operation::RewriteTracked => run.tracked,
+        Operation::RewriteTracked => run.tracked.as_ref().map(|(time, _)| *time),
         _ => None,
     }
 }
@@ -156,9 +165,11 @@ fn checks(mechanism: Dirty, measured: &Measured) -> Vec<Check> {
 pub(super) fn notes(request: &Request) -> Vec<String> {
     let mechanisms = request.order.of::<Dirty>();
     let mut notes = vec![
-        "each phase is of all pages in order by one vCPU in ring 3: arm, first write, harvest, re-arm, write again, disarm; \
-         times are those of the calls, and of the guest without entering it"
-            .to_owned(),
+        format!(
+            "each phase is of all pages in order by one vCPU in ring {}: arm, first write, harvest, re-arm, write again, \
+             disarm; times are those of the calls, and of the guest without entering it",
+            request.ring
+        ),
         format!(
             "rewrite-tracked: the guest writes all pages again and again, and each {} ms they are harvested and armed again; \
              rewrite-untracked: nothing is armed",

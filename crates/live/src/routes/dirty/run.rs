@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::route::Dirty;
+use pagetoll_bill::route::live::Dirty;
+use pagetoll_bill::row::Rewriting;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng;
 
@@ -34,7 +35,7 @@ pub(super) struct Run {
     pub(super) write_again: Option<Duration>,
     pub(super) disarm: Option<Duration>,
     pub(super) untracked: Duration,
-    pub(super) tracked: Option<Duration>,
+    pub(super) tracked: Option<(Duration, Rewriting)>,
     /// Crossings of the first write.
     pub(super) crossings: u64,
     pub(super) lost: Lost,
@@ -67,13 +68,19 @@ impl Lost {
     }
 }
 
-/// Runs a line once.
-pub(super) fn run(line: Line, pages: u64, seed: u64, stop: &Stop) -> Result<Run, LiveError> {
-    with_guest(line.mechanism, line.folio, pages, stop, |session| {
+/// Runs a line once, with so many rounds at least of rewriting tracked pages.
+pub(super) fn run(
+    line: Line,
+    pages: u64,
+    seed: u64,
+    rounds: u32,
+    stop: &Stop,
+) -> Result<Run, LiveError> {
+    with_guest(line, pages, stop, |session| {
         let mut run = Run::default();
         match begins_absent(line.mechanism) {
             true => present(session, &mut run)?,
-            false => tracked(session, line, seed, &mut run)?,
+            false => tracked(session, line, seed, rounds, &mut run)?,
         }
         Ok(run)
     })
@@ -84,6 +91,7 @@ fn tracked(
     session: &mut Session<'_, '_, '_, '_>,
     line: Line,
     seed: u64,
+    rounds: u32,
     run: &mut Run,
 ) -> Result<(), LiveError> {
     let all = PageSet::with(session.all(), session.guest.pages);
@@ -103,7 +111,7 @@ fn tracked(
     run.lost.look(&all, &reported);
     session.tracker.re_arm(&reported)?;
     sparse(session, seed, run)?;
-    run.tracked = Some(session.rewrite_tracked()?);
+    run.tracked = Some(session.rewrite_tracked(rounds)?);
     if is_harvested_beside(line.mechanism) {
         race(session, run)?;
     }

@@ -2,18 +2,20 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::RouteMechanism;
-use pagetoll_bill::route::Dirty;
-use pagetoll_bill::row::Folio;
-use pagetoll_bill::spec::{Placement, Ring};
+use pagetoll_bill::route::live::Dirty;
+use pagetoll_bill::row::{Rewriting, Span};
+use pagetoll_bill::spec::Placement;
 use pagetoll_vmm::Kicker;
 use pagetoll_vmm::guest::{Parameters, Program};
 
 use super::guest::Guest;
+use super::line::Line;
 use super::pages::PageSet;
 use super::shadow::{CopyOrder, Shadow};
 use super::tracker::{Clearing, Tracker, clearing, tracker};
@@ -45,24 +47,24 @@ pub(in crate::routes) struct Session<'a, 'm, 'c, 'p> {
 /// # Errors
 /// The host lacks the mechanism or the memory; the guest or the task fails; a stop.
 pub(in crate::routes) fn with_guest<T: Clone + Send>(
-    mechanism: Dirty,
-    folio: Folio,
+    line: Line,
     pages: u64,
     stop: &Stop,
     task: impl Fn(&mut Session<'_, '_, '_, '_>) -> Result<T, LiveError> + Sync,
 ) -> Result<T, LiveError> {
-    let (guest, vcpu) = Guest::new(mechanism, folio, pages)?;
-    with(mechanism, &guest, vcpu, stop, task)
+    let (guest, vcpu) = Guest::new(line.mechanism, line.folio, pages)?;
+    with(line, &guest, vcpu, stop, task)
 }
 
 /// Runs `task` as [`with_guest`] does, on a guest that is there.
 pub(super) fn with<T: Clone + Send>(
-    mechanism: Dirty,
+    line: Line,
     guest: &Guest,
     vcpu: kvm_ioctls::VcpuFd,
     stop: &Stop,
     task: impl Fn(&mut Session<'_, '_, '_, '_>) -> Result<T, LiveError> + Sync,
 ) -> Result<T, LiveError> {
+    let mechanism = line.mechanism;
     let tracker = tracker(mechanism, guest)?;
     let tracker = &*tracker;
     let empty = || tracker.empty_ring();
@@ -74,7 +76,7 @@ pub(super) fn with<T: Clone + Send>(
     let crew = Crew {
         mechanism: mechanism.properties().name,
         pages: guest.pages,
-        ring: Ring::Three,
+        ring: line.ring,
         placement: Placement::Anywhere,
         kicker: &kicker,
         stop,
@@ -162,25 +164,51 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
 
     /// Has the guest write all pages again and again for a while; returns the mean time of a round.
     pub(super) fn rewrite(&mut self) -> Result<Duration, LiveError> {
-        let (mut time, mut rounds) = (Duration::ZERO, 0);
-        while time < REWRITING {
-            time += self.write_all()?;
-            rounds += 1;
-        }
-        Ok(time / rounds)
+        self.rewrite_each(1, |_, _| ())
     }
 
-    /// Rewrites as [`rewrite`](Self::rewrite) does, beside a thread that harvests and arms again at each interval.
-    pub(super) fn rewrite_tracked(&mut self) -> Result<Duration, LiveError> {
+    /// Rewrites as [`rewrite`](Self::rewrite) does, at least so many rounds, and gives the start and the time of each.
+    fn rewrite_each(
+        &mut self,
+        least: u32,
+        mut each: impl FnMut(Instant, Duration),
+    ) -> Result<Duration, LiveError> {
+        let (mut all, mut rounds) = (Duration::ZERO, 0);
+        while all < REWRITING || rounds < least {
+            let began = Instant::now();
+            let time = self.write_all()?;
+            each(began, time);
+            all += time;
+            rounds += 1;
+        }
+        Ok(all / rounds)
+    }
+
+    /// Rewrites as [`rewrite`](Self::rewrite) does, at least so many rounds, beside a thread that harvests and arms again at each
+    /// interval.
+    pub(super) fn rewrite_tracked(
+        &mut self,
+        least: u32,
+    ) -> Result<(Duration, Rewriting), LiveError> {
         let (guest, tracker) = (self.guest, self.tracker);
-        let round = move || {
+        let (mut rounds, harvests) = (Vec::new(), Mutex::new(Vec::new()));
+        let first = Instant::now();
+        let harvest = || {
             thread::sleep(INTERVAL);
             let mut written = PageSet::new(guest.pages);
+            let began = Instant::now();
             tracker.harvest(&mut written)?;
-            tracker.re_arm(&written)
+            tracker.re_arm(&written)?;
+            let mut harvests = harvests.lock().unwrap_or_else(PoisonError::into_inner);
+            harvests.push(span(first, began, began.elapsed()));
+            Ok(())
         };
-        let (time, ()) = beside(round, || Ok(()), || self.rewrite())?;
-        Ok(time)
+        let each = |began, time| rounds.push(span(first, began, time));
+        let (time, ()) = beside(harvest, || Ok(()), || self.rewrite_each(least, each))?;
+        let harvests = harvests
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok((time, Rewriting::new(&rounds, &harvests)))
     }
 
     /// Has the guest write the pages at these places twice, and until a time has passed, beside a thread that copies again and
@@ -193,11 +221,9 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
         least: Duration,
     ) -> Result<u64, LiveError> {
         let (guest, tracker) = (self.guest, self.tracker);
-        let shadow = std::sync::Mutex::new(shadow);
+        let shadow = Mutex::new(shadow);
         let round = || {
-            let mut shadow = shadow
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut shadow = shadow.lock().unwrap_or_else(PoisonError::into_inner);
             shadow.round(guest, tracker, order).map(|_| ())
         };
         let repeated = || {
@@ -213,9 +239,7 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
             }
             Ok(())
         })?;
-        let shadow = shadow
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let shadow = shadow.into_inner().unwrap_or_else(PoisonError::into_inner);
         shadow.lost(guest)
     }
 }
@@ -242,6 +266,13 @@ fn beside<T, L>(
         repeated?;
         Ok((worked?, last()?))
     })
+}
+
+fn span(first: Instant, began: Instant, time: Duration) -> Span {
+    Span {
+        start: began.saturating_duration_since(first).as_nanos() as f64,
+        nanoseconds: time.as_nanos() as f64,
+    }
 }
 
 /// True for a mechanism that finds pages which are absent until they are written.

@@ -1,7 +1,8 @@
 //! Bills of the parts of a migration, made beside it: dirty tracking, restoring and discarding of guests of their own.
 
 use pagetoll_backend::Context;
-use pagetoll_bill::route::{Dirty, Discard, Migrate, Restore};
+use pagetoll_bill::route::live::Dirty;
+use pagetoll_bill::route::{Discard, Migrate, Restore};
 use pagetoll_bill::row::{Backing, Folio, PageCache, Row, median};
 use pagetoll_bill::spec::{Access, DemandSpec, DiscardSpec, RestoreSpec, Spec};
 use pagetoll_bill::{Operation, Route, RouteMechanism};

@@ -1,7 +1,8 @@
 //! Plan of a migration: what is sent when, and to which kind of destination. Pure.
 
 use pagetoll_bill::RouteMechanism;
-use pagetoll_bill::route::{Dirty, Migrate};
+use pagetoll_bill::route::Migrate;
+use pagetoll_bill::route::live::Dirty;
 
 use super::messages::{DestinationOrder, Missing};
 use super::pace::nanos_per_page;

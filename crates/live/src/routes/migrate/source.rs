@@ -11,8 +11,9 @@ use std::time::Duration;
 use std::{io, thread};
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::route::Dirty;
+use pagetoll_bill::route::live::Dirty;
 use pagetoll_bill::row::{Folio, Phase};
+use pagetoll_bill::spec::Ring;
 use pagetoll_pager::{PageSource, socket};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
@@ -25,6 +26,7 @@ use crate::LiveError;
 use crate::own_process::{OwnProcess, hear, now};
 use crate::patience::{Patience, patience};
 use crate::routes::dirty::guest::Guest;
+use crate::routes::dirty::line::Line;
 use crate::routes::dirty::pages::PageSet;
 use crate::routes::dirty::session::{Session, with_guest};
 use crate::routes::dirty::tracker::Tracker;
@@ -112,8 +114,12 @@ fn both_ends(plan: &Plan, destination: &Destination, stop: &Stop) -> Result<Run,
         ));
     }
     // A guest that is not tracked has a dirty log that is never begun.
-    let dirty = plan.tracker.unwrap_or(Dirty::Bitmap);
-    with_guest(dirty, Folio::Pages4k, plan.order.pages, stop, |session| {
+    let line = Line {
+        mechanism: plan.tracker.unwrap_or(Dirty::Bitmap),
+        folio: Folio::Pages4k,
+        ring: Ring::Three,
+    };
+    with_guest(line, plan.order.pages, stop, |session| {
         at_work(plan, destination, session)
     })
 }
