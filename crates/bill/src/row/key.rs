@@ -59,6 +59,8 @@ names! {
         Harvest,
         /// Pages that were reported are tracked again.
         ReArm,
+        /// Pages that were reported here and there, one in eight, are tracked again.
+        ReArmSparse,
         /// A guest writes pages that were reported and are tracked again.
         WriteAgain,
         /// Tracking ends.

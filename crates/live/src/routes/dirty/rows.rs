@@ -11,17 +11,18 @@ use pagetoll_units::Pages;
 use super::guest::RING_ENTRIES;
 use super::line::{Line, LineRuns, Measured};
 use super::request::Request;
-use super::run::{Lost, Run, is_harvested_beside};
+use super::run::{Lost, Run, SPARSE, is_harvested_beside};
 use super::session::INTERVAL;
 use super::tracker::{Clearing, clearing, crossing};
 use crate::routes::limits::Lacking;
 
 /// Phases in the order in which they come.
-const PHASES: [Operation; 8] = [
+const PHASES: [Operation; 9] = [
     Operation::Arm,
     Operation::FirstWrite,
     Operation::Harvest,
     Operation::ReArm,
+    Operation::ReArmSparse,
     Operation::WriteAgain,
     Operation::Disarm,
     Operation::RewriteUntracked,
@@ -30,16 +31,26 @@ const PHASES: [Operation; 8] = [
 
 /// A row for each phase of each line.
 pub(super) fn rows(request: &Request, lines: &[LineRuns]) -> Vec<Row> {
-    let pages = request.order.pages;
     let of_line = |runs: &LineRuns| {
-        PHASES.map(|phase| match &runs.outcome {
-            Ok(measured) => row(runs.line, phase, measured, pages),
-            Err(Lacking { what, remedy }) => {
-                Row::unavailable(key(runs.line, phase), pages, format!("{what}; {remedy}"))
+        PHASES.map(|phase| {
+            let pages = pages_of(phase, request.order.pages);
+            match &runs.outcome {
+                Ok(measured) => row(runs.line, phase, measured, pages),
+                Err(Lacking { what, remedy }) => {
+                    Row::unavailable(key(runs.line, phase), pages, format!("{what}; {remedy}"))
+                }
             }
         })
     };
     lines.iter().flat_map(of_line).collect()
+}
+
+/// Pages that the guest has written before a phase, or writes in it.
+fn pages_of(phase: Operation, all: Pages) -> Pages {
+    match phase {
+        Operation::ReArmSparse => Pages(all.get() / SPARSE as u64),
+        _ => all,
+    }
 }
 
 fn key(line: Line, phase: Operation) -> RowKey {
@@ -111,6 +122,7 @@ fn time(run: &Run, phase: Operation) -> Option<Duration> {
         Operation::FirstWrite => Some(run.first_write),
         Operation::Harvest => Some(run.harvest),
         Operation::ReArm => run.re_arm,
+        Operation::ReArmSparse => run.re_arm_sparse,
         Operation::WriteAgain => run.write_again,
         Operation::Disarm => run.disarm,
         Operation::RewriteUntracked => Some(run.untracked),

@@ -23,7 +23,7 @@ pub(super) const HOT_PAGES: u64 = 64;
 /// Time of such a race, at least.
 pub(super) const HOT: Duration = Duration::from_millis(50);
 /// One page of so many is written in the round that shows what is reported beside it.
-const SPARSE: usize = 8;
+pub(super) const SPARSE: usize = 8;
 
 /// Times of the phases of a run, each of all pages, and counts of pages.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,8 @@ pub(super) struct Run {
     pub(super) first_write: Duration,
     pub(super) harvest: Duration,
     pub(super) re_arm: Option<Duration>,
+    /// Of one page in [`SPARSE`], here and there.
+    pub(super) re_arm_sparse: Option<Duration>,
     pub(super) write_again: Option<Duration>,
     pub(super) disarm: Option<Duration>,
     pub(super) untracked: Duration,
@@ -110,7 +112,8 @@ fn tracked(
     let (reported, _) = session.harvest()?;
     run.lost.look(&all, &reported);
     session.tracker.re_arm(&reported)?;
-    sparse(session, seed, run)?;
+    let re_arm = sparse(session, seed, run)?;
+    run.re_arm_sparse = (clearing(line.mechanism) == Clearing::Separate).then_some(re_arm);
     run.tracked = Some(session.rewrite_tracked(rounds)?);
     if is_harvested_beside(line.mechanism) {
         race(session, run)?;
@@ -132,12 +135,12 @@ fn present(session: &mut Session<'_, '_, '_, '_>, run: &mut Run) -> Result<(), L
     Ok(())
 }
 
-/// Writes few pages, in an order by the seed.
+/// Writes few pages, in an order by the seed; returns the time in which they are tracked again.
 fn sparse(
     session: &mut Session<'_, '_, '_, '_>,
     seed: u64,
     run: &mut Run,
-) -> Result<(), LiveError> {
+) -> Result<Duration, LiveError> {
     let pages = session.guest.pages;
     let mut order: Vec<u64> = session.all().collect();
     shuffle(&mut order, &mut SplitMix64::seed_from_u64(seed));
@@ -150,9 +153,10 @@ fn sparse(
     run.lost.look(&written, &reported);
     run.written += written.len();
     run.reported += reported.len();
-    session.tracker.re_arm(&reported)?;
+    let re_arm = timed(|| session.tracker.re_arm(&reported))?;
     let sequential: Vec<u64> = session.all().collect();
-    session.guest.set_order(&sequential)
+    session.guest.set_order(&sequential)?;
+    Ok(re_arm)
 }
 
 /// False for a mechanism that is harvested while the guest is at rest: 4 in `clear_refs` clears all bits, those of pages that

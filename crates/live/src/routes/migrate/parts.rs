@@ -158,7 +158,9 @@ impl Bills {
                 arm: self.dirty(tracker, Operation::Arm)?,
                 harvest: self.dirty(tracker, Operation::Harvest)?,
                 // A part of the harvest where it has no row.
-                re_arm: self.dirty(tracker, Operation::ReArm).unwrap_or_default(),
+                re_arm: self
+                    .dirty(tracker, Operation::ReArmSparse)
+                    .unwrap_or_default(),
                 ..costs
             },
         };
