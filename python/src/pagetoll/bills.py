@@ -276,7 +276,7 @@ class Tracked(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span(Record):
-    """A span of time of a guest that rewrites its pages, in ns, from the start of the first round on."""
+    """A span of time of a guest that rewrites its pages, in ns since rewriting began."""
 
     start: float
     nanoseconds: float

@@ -88,7 +88,7 @@ impl EventCoverage {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Span {
-    /// Nanoseconds from the start of the first round until it begins.
+    /// Nanoseconds from when rewriting began until this does.
     pub start: f64,
     /// Nanoseconds that it takes.
     pub nanoseconds: f64,
@@ -98,7 +98,7 @@ pub struct Span {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rewriting {
-    /// Rounds in the order of time: at most [`MOST`](Self::MOST), at equal distances among all.
+    /// Rounds in the order of time: at most 64, at equal distances among all.
     pub rounds: Vec<Span>,
     /// Harvests, each with the arming after it, as many at most.
     pub harvests: Vec<Span>,

@@ -191,7 +191,7 @@ fn over_time(lines: Vec<Line>, unit: &str) -> Option<Plot> {
     let last = spots().map(|spot| spot.at).fold(0.0, f64::max);
     (last > 0.0).then(|| Plot {
         unit: unit.to_owned(),
-        axis: "ms since the first round began".into(),
+        axis: "ms since rewriting began".into(),
         marks: marks(last),
         scale: Scale::Linear,
         lines,

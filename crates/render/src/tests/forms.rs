@@ -37,7 +37,7 @@ fn measured_modelled_and_shaped_rows_have_golden_texts() {
 #[test]
 fn rounds_over_time_are_drawn_on_a_page_alone() {
     let page = rendered(&samples::dirty_live(), Format::Html);
-    assert_eq!(page.matches("ms since the first round began").count(), 4);
+    assert_eq!(page.matches("ms since rewriting began").count(), 4);
     golden("dirty-live.html", &page);
     let text = rendered(&samples::dirty_live(), Format::Text);
     assert!(!text.contains("rounds that rewrite"));
