@@ -78,6 +78,12 @@ impl Prices<'_> {
         self.values[key.index()]
     }
 
+    /// The table's figure of `key`, whatever this sample has drawn.
+    #[must_use]
+    pub fn figure(&self, key: CostKey) -> Option<&Figure> {
+        self.costs.figures.get(&key)
+    }
+
     /// The cost of one operation, in the table's unit.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ mod vcpu;
 
 use pagetoll_bill::spec::{Placement, Sharing, WhatIf};
 
-pub use calibrate::{Calibration, Miss, calibrate};
+pub use calibrate::{Calibration, Miss, calibrate, known_rate};
 pub use checks::{Defect, Evidence, Property, Trials};
 pub use costs::Factors;
 pub use pagetoll_bill::route::sim::Demand as Mechanism;

@@ -20,7 +20,7 @@ mod system_calls;
 mod topology;
 mod wake_ups;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pagetoll_backend::Context;
 use pagetoll_bill::HostLoad;
@@ -104,6 +104,37 @@ pub enum Primitive {
     GuestSleep,
     /// CPU time of that reader, on the same CPU.
     GuestReader,
+    /// CPU time for a page by a mechanism without readers on each of this many vCPUs, on as many CPUs.
+    GuestPage(WithoutReader, u32),
+}
+
+/// A mechanism whose vCPU threads do not sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WithoutReader {
+    /// `populated`
+    Populated,
+    /// `kernel`
+    Kernel,
+    /// `exit`
+    Exit,
+}
+
+/// Access for which KVM takes `mmu_lock` when it maps a page of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MmuLock {
+    /// For reading, as the TDP MMU does.
+    Read,
+    /// For writing, as shadow paging does.
+    Written,
+}
+
+impl MmuLock {
+    fn of_this_host() -> Self {
+        match std::fs::read_to_string("/sys/module/kvm/parameters/tdp_mmu") {
+            Ok(text) if text.trim() == "N" => Self::Written,
+            Ok(_) | Err(_) => Self::Read,
+        }
+    }
 }
 
 /// Primitives that are measured together, and fail together.
@@ -131,6 +162,8 @@ pub struct Measurements {
     pub stack: BTreeMap<String, String>,
     /// Load of the host meanwhile, of which the calling thread waited for others.
     pub load: HostLoad,
+    /// Access for which `mmu_lock` is taken.
+    pub mmu_lock: MmuLock,
     rounds: Vec<BTreeMap<Primitive, f64>>,
     absent: BTreeMap<Primitive, String>,
 }
@@ -142,14 +175,16 @@ pub struct Measurements {
 /// need and the host lacks is the reason of these.
 pub fn measure(rounds: u32, context: &Context<'_>) -> Result<Measurements, LiveError> {
     host::check()?;
-    host::require_memory((SOURCE_PAGES + 8 * PAGES) * 4096)?;
-    let content = Content::WORDS.bytes(SOURCE_PAGES);
     let cpus = topology::Cpus::of_this_host();
+    let guests = PAGES * u64::from(cpus.most_vcpus());
+    host::require_memory((SOURCE_PAGES + 8 * PAGES + guests) * 4096)?;
+    let content = Content::WORDS.bytes(SOURCE_PAGES);
     let (watch, before) = (host::Watch::begin()?, Scheduled::of_thread());
     let mut found = Measurements {
         topology: cpus.topology(),
         stack: host::stack(),
         load: HostLoad::default(),
+        mmu_lock: MmuLock::of_this_host(),
         rounds: Vec::new(),
         absent: BTreeMap::new(),
     };
@@ -204,6 +239,16 @@ impl Measurements {
             let reason = self.absent.get(&primitive).map_or("not measured", |r| r);
             (primitive, found.ok_or(reason))
         })
+    }
+
+    /// Numbers of vCPUs on which pages were timed.
+    fn vcpus(&self) -> BTreeSet<u32> {
+        let primitives = self.rounds.iter().flat_map(BTreeMap::keys);
+        let vcpus = primitives.filter_map(|primitive| match primitive {
+            Primitive::GuestPage(_, vcpus) => Some(*vcpus),
+            _ => None,
+        });
+        vcpus.collect()
     }
 
     /// A figure that is computed in each round; `None` where no round has what it takes.

@@ -41,6 +41,14 @@ pub struct Factors {
     pub locked: f64,
     /// Factor on looking at an entry of a wait queue.
     pub walks: f64,
+    /// Factor on touching a page that the host has.
+    pub touch: f64,
+    /// Factor on filling a page with zeroes.
+    pub zero_fill: f64,
+    /// Factor on the share of a fault for which `mmu_lock` is held for writing.
+    pub held: f64,
+    /// Factor on what computing takes longer after a fault of another vCPU.
+    pub shared: f64,
 }
 
 impl Factors {
@@ -52,6 +60,10 @@ impl Factors {
         lines: 1.0,
         locked: 1.0,
         walks: 1.0,
+        touch: 1.0,
+        zero_fill: 1.0,
+        held: 1.0,
+        shared: 1.0,
     };
 }
 
@@ -69,6 +81,26 @@ pub(crate) struct Work {
     pub(crate) copy_page: f64,
     pub(crate) poll: f64,
     pub(crate) read: f64,
+    pub(crate) read_switch: f64,
+}
+
+/// `mmu_lock`, held for writing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct MmuLock {
+    /// For each fault, whatever it maps.
+    fault: f64,
+    /// For each page that a fault maps.
+    page: f64,
+}
+
+impl MmuLock {
+    /// Pages that a fault of shadow paging maps at most: `PTE_PREFETCH_NUM` (arch/x86/kvm/mmu/mmu.c).
+    pub(crate) const TOGETHER: u32 = 8;
+
+    /// Time for a page, where a fault maps this many.
+    pub(crate) fn of_page(&self, mapped: u32) -> f64 {
+        self.page + self.fault / f64::from(mapped.clamp(1, Self::TOGETHER))
+    }
 }
 
 /// Waking and being woken.
@@ -110,20 +142,28 @@ pub(crate) struct Costs {
     pub(crate) wake: Wake,
     pub(crate) lines: Lines,
     pub(crate) walks: Walks,
+    /// Absent where it is held for reading.
+    pub(crate) mmu_lock: Option<MmuLock>,
     pub(crate) smt_slowdown: f64,
     pub(crate) node_threads: f64,
 }
 
 impl Costs {
-    /// Reads them off one sample of a table. A transfer that the topology has no use for need not be there.
+    /// Reads them off one sample of a table, for this many vCPUs. A transfer that the topology has no use for need not be
+    /// there.
     pub(crate) fn new(
         topology: Topology,
         prices: &Prices<'_>,
         factors: Factors,
+        vcpus: u32,
     ) -> Result<Self, CostError> {
+        let work = work(prices)?
+            .scaled(factors)
+            .slowed(slowdown(prices, factors, vcpus));
         Ok(Self {
             topology,
-            work: work(prices)?.scaled(factors),
+            work,
+            mmu_lock: mmu_lock(prices, work.touch, factors.held),
             wake: wake(prices)?.scaled(factors),
             lines: lines(topology, prices)?.scaled(factors),
             walks: Walks {
@@ -149,6 +189,25 @@ impl Costs {
     }
 }
 
+/// Factor on computing: that of [`CostKey::DEMAND_OTHERS_SHARE`] as often as the last fault was another vCPU's, where
+/// each is as likely to have had it.
+fn slowdown(prices: &Prices<'_>, factors: Factors, vcpus: u32) -> f64 {
+    let share = prices.given(CostKey::DEMAND_OTHERS_SHARE).unwrap_or(0.0);
+    1.0 + share * factors.shared * (1.0 - 1.0 / f64::from(vcpus))
+}
+
+/// The lock's times, of which a page that is mapped with others takes a share of its touch.
+fn mmu_lock(prices: &Prices<'_>, touch: f64, held: f64) -> Option<MmuLock> {
+    let together = touch * held * prices.given(CostKey::DEMAND_MMU_LOCK_SHARE)?;
+    let alone = prices.given(CostKey::DEMAND_MMU_LOCK_ALONE).unwrap_or(1.0);
+    let most = f64::from(MmuLock::TOGETHER);
+    let fault = (alone - 1.0) * together * most / (most - 1.0);
+    Some(MmuLock {
+        fault,
+        page: (together - fault / most).max(0.0),
+    })
+}
+
 fn work(prices: &Prices<'_>) -> Result<Work, CostError> {
     Ok(Work {
         touch: prices.price(CostKey::DEMAND_TOUCH)?,
@@ -162,6 +221,7 @@ fn work(prices: &Prices<'_>) -> Result<Work, CostError> {
         copy_page: prices.price(CostKey::DEMAND_COPY_PAGE)?,
         poll: prices.price(CostKey::DEMAND_POLL)?,
         read: prices.price(CostKey::DEMAND_READ)?,
+        read_switch: prices.given(CostKey::DEMAND_READ_SWITCH).unwrap_or(0.0),
     })
 }
 
@@ -211,8 +271,8 @@ impl Work {
             compute, asleep, ..
         } = factors;
         Self {
-            touch: self.touch * compute,
-            zero_fill: self.zero_fill * compute,
+            touch: self.touch * compute * factors.touch,
+            zero_fill: self.zero_fill * compute * factors.zero_fill,
             sleep: self.sleep * asleep,
             exit: self.exit * compute,
             resolve: self.resolve * compute,
@@ -222,6 +282,25 @@ impl Work {
             copy_page: self.copy_page * compute,
             poll: self.poll * asleep,
             read: self.read * asleep,
+            read_switch: self.read_switch * asleep,
+        }
+    }
+
+    /// All of it, longer by a factor.
+    fn slowed(self, factor: f64) -> Self {
+        Self {
+            touch: self.touch * factor,
+            zero_fill: self.zero_fill * factor,
+            sleep: self.sleep * factor,
+            exit: self.exit * factor,
+            resolve: self.resolve * factor,
+            user: self.user * factor,
+            source_page: self.source_page * factor,
+            copy_call: self.copy_call * factor,
+            copy_page: self.copy_page * factor,
+            poll: self.poll * factor,
+            read: self.read * factor,
+            read_switch: self.read_switch * factor,
         }
     }
 }

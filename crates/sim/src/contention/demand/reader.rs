@@ -6,7 +6,7 @@
 //! | step | functions |
 //! |---|---|
 //! | wait | `epoll_wait`, level-triggered: a reader that a walk has marked asks the userfaultfd again (`ep_item_poll`, `userfaultfd_poll`) before it sleeps |
-//! | read | `fdget`, `userfaultfd_ctx_read`: `fd_wqh.lock`, in it `fault_pending_wqh.lock`: the oldest entry moves to `fault_wqh`, `refile_seq` counts; `fdput`. EAGAIN when another reader was faster |
+//! | read | `fdget`, `userfaultfd_ctx_read`: `fd_wqh.lock`, in it `fault_pending_wqh.lock`: the oldest entry moves to `fault_wqh`, `refile_seq` counts; `fdput`. EAGAIN when another reader was faster. A reader whose CPU a vCPU's thread has had meanwhile also pays for the switch |
 //! | install | as [`super::vcpu`] |
 //! | wake | `wake_userfault` .. `__wake_userfault`: under `fault_pending_wqh.lock` all entries of both queues are looked at, and `try_to_wake_up` is called for those of the range |
 
@@ -59,7 +59,12 @@ impl Reader {
         let Shared { costs, tolls, .. } = shared;
         let uffd = shared.uffd(self.number);
         uffd.file.access(cx).await;
-        shared.compute(cx, tolls.syscalls, costs.work.read).await;
+        let switch = match shared.take_vcpu(cx) {
+            true => costs.work.read_switch,
+            false => 0.0,
+        };
+        let read = costs.work.read + switch;
+        shared.compute(cx, tolls.syscalls, read).await;
         uffd.locks.access(cx).await;
         let taken = {
             let (_fd, _) = uffd.fd.acquire(cx).await;

@@ -129,7 +129,7 @@ pub fn run(
     factors: Factors,
     scenario: &Scenario,
 ) -> Result<RunResult, DemandError> {
-    let costs = Costs::new(topology, prices, factors)?;
+    let costs = Costs::new(topology, prices, factors, scenario.vcpus)?;
     let mut run = Run::new(scenario, costs, goals(scenario), None)?;
     run.complete().map_err(EngineError::Run)?;
     run.ended(scenario)?;
@@ -146,7 +146,7 @@ pub fn run_broken(
     scenario: &Scenario,
     defect: Defect,
 ) -> Result<Evidence, DemandError> {
-    let costs = Costs::new(topology, prices, Factors::NONE)?;
+    let costs = Costs::new(topology, prices, Factors::NONE, scenario.vcpus)?;
     let faults = LEAST_BROKEN.max(u64::from(scenario.vcpus));
     let goals = Goals {
         warm: 0,

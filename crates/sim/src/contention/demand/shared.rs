@@ -5,6 +5,7 @@
 //! | `mm` | the line of `struct mm_struct` with `mm_users`, `mmap_lock`'s count and owner, and `pgd` |
 //! | `file` | the reference count of the userfaultfd's `struct file`: `fdget` and `fdput` of a process with threads |
 //! | `mmu_lock` | `kvm->mmu_lock`, taken for reading by the TDP MMU (arch/x86/kvm/mmu/mmu.c, `kvm_tdp_mmu_page_fault`) |
+//! | `writing` | the same lock where it is taken for writing: shadow paging (arch/x86/kvm/mmu/paging_tmpl.h, `FNAME(page_fault)`: `FNAME(fetch)` and the neighbours' `FNAME(pte_prefetch)` are under it) |
 //! | `stat` | `kvm->stat.pages`, counted with every entry that is set (arch/x86/kvm/mmu.h, `kvm_update_page_stats`) |
 //! | `locks` | the line of `struct userfaultfd_ctx` with the locks and heads of its wait queues |
 //! | `refcount` | its next line: `refcount` and `refile_seq` |
@@ -87,6 +88,8 @@ pub(crate) struct Shared {
     pub(crate) tolls: DemandTolls,
     pub(crate) mm: Option<CacheLine>,
     pub(crate) mmu_lock: CacheLine,
+    /// `mmu_lock` where it is taken for writing.
+    writing: Option<SpinLock>,
     pub(crate) stat: CacheLine,
     /// One, or one for the memory of each vCPU.
     uffds: Vec<Userfaultfd>,
@@ -96,6 +99,8 @@ pub(crate) struct Shared {
     last: Cell<Option<CoreId>>,
     /// Number of threads of a core that compute, by core of the topology.
     computing: Vec<Cell<u32>>,
+    /// CPUs that a vCPU's thread has had since a reader last asked.
+    vcpu_ran: Vec<Cell<bool>>,
 }
 
 impl Shared {
@@ -122,12 +127,17 @@ impl Shared {
             mm: (what_if != Some(WhatIf::MmUsersFree)).then(|| make.line("mm", tolls.line_mm)),
             stat: make.line("stat", tolls.line_stat),
             mmu_lock: make.line("mmu_lock", tolls.line_mmu_lock),
+            writing: costs
+                .mmu_lock
+                .is_some()
+                .then(|| make.spin_lock("mmu_lock", tolls.lock_mmu)),
             uffds: (0..scenario.userfaultfds())
                 .map(|_| make.userfaultfd(&tolls, walked_line))
                 .collect(),
             host: RefCell::new(host),
             last: Cell::new(None),
             computing: vec![Cell::new(0); costs.topology.all_cores() as usize],
+            vcpu_ran: vec![Cell::new(false); costs.topology.cpus() as usize],
         }
     }
 
@@ -150,6 +160,30 @@ impl Shared {
         core.set(core.get() + 1);
         cx.charge(toll, ticks(nanos * slowdown * varied(cx))).await;
         core.set(core.get() - 1);
+    }
+
+    /// Maps a page, of which a fault maps this many: `touch`, a part of it under `mmu_lock` where that is held for
+    /// writing.
+    pub(crate) async fn map(&self, cx: &Cx, mapped: u32) {
+        let touch = self.costs.work.touch;
+        let Some((lock, held)) = self.writing.as_ref().zip(self.costs.mmu_lock) else {
+            self.compute(cx, self.tolls.stage2, touch).await;
+            return;
+        };
+        let held = held.of_page(mapped).min(touch);
+        self.compute(cx, self.tolls.stage2, touch - held).await;
+        let _guard = lock.acquire(cx).await;
+        self.compute(cx, self.tolls.stage2, held).await;
+    }
+
+    /// Notes that a vCPU's thread has the CPU.
+    pub(crate) fn note_vcpu(&self, cx: &Cx) {
+        self.vcpu_ran[cx.core().0 as usize].set(true);
+    }
+
+    /// Returns whether a vCPU's thread has had the CPU since this was last asked.
+    pub(crate) fn take_vcpu(&self, cx: &Cx) -> bool {
+        self.vcpu_ran[cx.core().0 as usize].replace(false)
     }
 
     /// Reads, modifies and writes the line of `mm_users` and `mmap_lock`.
@@ -247,10 +281,14 @@ impl Maker<'_> {
         }
     }
 
-    fn lock(&self, name: &str, toll: Toll) -> QueueLock {
+    fn spin_lock(&self, name: &str, toll: Toll) -> SpinLock {
         let hand_off = self.distance(self.costs.lines.hand_off);
+        SpinLock::new(self.engine.handle(), name, toll, hand_off)
+    }
+
+    fn lock(&self, name: &str, toll: Toll) -> QueueLock {
         QueueLock {
-            lock: SpinLock::new(self.engine.handle(), name, toll, hand_off),
+            lock: self.spin_lock(name, toll),
             last: Cell::new(None),
         }
     }

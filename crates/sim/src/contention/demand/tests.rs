@@ -6,6 +6,8 @@ use pagetoll_cost::published::PublishedFigure;
 use super::*;
 
 const TABLE: &str = include_str!("../../../../../costs/x86-256-core.toml");
+/// A host with shadow paging.
+const SHADOW: &str = include_str!("../../../../../costs/xeon-16-cpus.bills/this-host.toml");
 
 fn costs(text: &str) -> CostTable {
     CostTable::parse("test", text).unwrap()
@@ -57,6 +59,90 @@ fn exits_rise_when_the_line_of_mm_users_is_free() {
 fn exits_saturate_lower_when_lines_go_to_the_oldest_first() {
     let of = |what_if| rate_if(Mechanism::ExitOnMissing, 256, what_if);
     assert!(of(Some(WhatIf::FifoLines)) < 0.8 * of(None));
+}
+
+/// Pages for each second with a table's figures as they are.
+fn plain_rate(table: &str, scenario: Scenario) -> f64 {
+    let costs = costs(table);
+    let topology = costs.topology().unwrap();
+    let ran = run(topology, &costs.prices(), Factors::NONE, &scenario).unwrap();
+    ran.pages_per_second
+}
+
+/// A table without this figure.
+fn without(table: &str, key: &str) -> String {
+    let (before, after) = table.split_once(&format!("[figure.\"{key}\"]")).unwrap();
+    let (_, rest) = after.split_once("\n[").unwrap();
+    format!("{before}[{rest}")
+}
+
+#[test]
+fn writers_of_mmu_lock_saturate_and_readers_do_not() {
+    let reading = without(SHADOW, "demand.mmu-lock.share");
+    for mechanism in [Mechanism::Populated, Mechanism::Kernel] {
+        let gain = |table: &str| {
+            let of = |vcpus| plain_rate(table, Scenario::new(mechanism, vcpus));
+            of(15) / of(8)
+        };
+        assert!(gain(SHADOW) < 1.2, "{mechanism:?}: {}", gain(SHADOW));
+        assert!(gain(&reading) > 1.7, "{mechanism:?}: {}", gain(&reading));
+    }
+}
+
+#[test]
+fn contention_leaves_one_vcpu_alone() {
+    let mut alone = SHADOW.to_owned();
+    for key in ["demand.mmu-lock.share", "demand.others.share"] {
+        alone = without(&alone, key);
+    }
+    for mechanism in ALL {
+        let scenario = Scenario {
+            pages: 4000,
+            ..Scenario::new(mechanism, 1)
+        };
+        let ratio = plain_rate(SHADOW, scenario) / plain_rate(&alone, scenario);
+        assert!((ratio - 1.0).abs() < 0.01, "{mechanism:?}: {ratio}");
+    }
+}
+
+#[test]
+fn only_a_reader_on_a_vcpus_cpu_pays_for_the_switch() {
+    let warm = without(SHADOW, "demand.read.switch");
+    let ratio = |placement| {
+        let scenario = Scenario {
+            readers: 1,
+            placement,
+            ..Scenario::new(Mechanism::Uffd, 2)
+        };
+        plain_rate(SHADOW, scenario) / plain_rate(&warm, scenario)
+    };
+    assert_eq!(ratio(Placement::Apart), 1.0);
+    assert!(ratio(Placement::Together) < 0.95);
+}
+
+#[test]
+fn faster_lines_slow_no_machine() {
+    let fast = |table: &str, key: &str| {
+        let (before, after) = table
+            .split_once(&format!("[figure.\"{key}\"]\nvalue = "))
+            .unwrap();
+        let (value, rest) = after.split_once('\n').unwrap();
+        let (_, rest) = rest.split_once('\n').unwrap();
+        let half = value.parse::<f64>().unwrap() / 2.0;
+        format!("{before}[figure.\"{key}\"]\nvalue = {half}\nlow = {half}\n{rest}")
+    };
+    let faster = fast(&fast(TABLE, "demand.line.l3"), "demand.line.socket");
+    let shadow = fast(SHADOW, "demand.line.l3");
+    for (slow, fast, vcpus) in [(TABLE, &faster, 32), (SHADOW, &shadow, 8)] {
+        for mechanism in ALL {
+            let scenario = Scenario {
+                pages: 200,
+                ..Scenario::new(mechanism, vcpus)
+            };
+            let gain = plain_rate(fast, scenario) / plain_rate(slow, scenario);
+            assert!(gain > 0.98, "{mechanism:?} on {vcpus} vCPUs: {gain}");
+        }
+    }
 }
 
 #[test]

@@ -32,6 +32,7 @@ tolls! {
     line_locks = Line "uffd-locks";
     line_refcount = Line "uffd-refcount";
     line_others = Line "others";
+    lock_mmu = Lock "mmu_lock";
     lock_pending = Lock "fault_pending_wqh";
     lock_fd = Lock "fd_wqh";
     queue_readers = Queue "readers";

@@ -7,7 +7,7 @@
 //! | stage-2 fault | `kvm_mmu_page_fault` .. `kvm_faultin_pfn`; `hva_to_pfn_fast` finds the page, or it does not |
 //! | look up, twice | `hva_to_pfn_slow` with `FOLL_NOWAIT`, then `vma_is_valid`: `mmap_read_lock` and unlock each |
 //! | sleep | `hva_to_pfn_slow` again, without: `mmap_read_lock`, `handle_userfault`: `userfaultfd_ctx_get`, entry on `fault_pending_wqh`, `userfaultfd_must_wait`, `mmap_read_unlock`, `wake_up_poll(&fd_wqh)`, `schedule`, `userfaultfd_ctx_put`; retry under `mmap_read_lock` |
-//! | map | `kvm_tdp_mmu_map` under `read_lock(&kvm->mmu_lock)`, entry |
+//! | map | `kvm_tdp_mmu_map` under `read_lock(&kvm->mmu_lock)`, or `FNAME(fetch)` of shadow paging under `write_lock`, with up to eight pages that the host has; entry |
 //! | exit | `kvm_handle_error_pfn`, `vcpu_run` .. `kvm_vcpu_ioctl` with EFAULT, and `KVM_RUN` again. With `KVM_MEM_EXIT_ON_MISSING` only the fast look-up is tried; with `UFFD_FEATURE_SIGBUS` the slow one too |
 //! | install | `UFFDIO_COPY`: `fdget`, `mmget_not_zero`, `mmap_read_lock` .. `mmap_read_unlock`, `mmput`, `fdput` |
 
@@ -18,7 +18,7 @@ use pagetoll_engine::{Cx, Sharing, Ticks, Time, WakeUp};
 use pagetoll_host_models::kvm::Exit;
 
 use super::Mechanism;
-use super::costs::ticks;
+use super::costs::{MmuLock, ticks};
 use super::host::{Host, PageNumber};
 use super::shared::Shared;
 
@@ -89,6 +89,7 @@ impl Vcpu {
         cx.charge(shared.tolls.start, late).await;
         let mut slice = cx.now();
         while self.progress.ended.get().is_none() {
+            shared.note_vcpu(cx);
             let pages = shared.host.borrow_mut().next_batch(self.number);
             for page in pages {
                 let faults = !shared.host.borrow().has(page);
@@ -124,16 +125,22 @@ impl Vcpu {
 
     /// Touches a page that the host has.
     async fn map(&self, cx: &Cx) {
-        let Shared { costs, tolls, .. } = &*self.shared;
-        self.shared
-            .compute(cx, tolls.stage2, costs.work.touch)
-            .await;
+        self.shared.map(cx, self.mapped()).await;
         // The fast look-up.
         self.shared.read_pgd(cx).await;
         self.shared.mmu_lock.access(cx).await;
         self.shared.stat.access(cx).await;
         self.shared.touch_others(cx).await;
         self.shared.mmu_lock.access(cx).await;
+    }
+
+    /// Pages that a fault finds: those that the host has.
+    const fn mapped(&self) -> u32 {
+        match self.mechanism {
+            Mechanism::Populated => MmuLock::TOGETHER,
+            Mechanism::Kernel => 1,
+            Mechanism::Uffd | Mechanism::Exit | Mechanism::ExitOnMissing => self.batch,
+        }
     }
 
     async fn zero_fill(&self, cx: &Cx) {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use pagetoll_cost::{CostKey, Derived, Kind, Nearness};
 
-use super::{Estimate, Measurements, Primitive};
+use super::{Estimate, Measurements, MmuLock, Primitive, WithoutReader};
 
 type Samples = BTreeMap<Primitive, f64>;
 
@@ -49,10 +49,10 @@ impl Get<'_> {
         Some(all - self.of(Primitive::Copy(1))?)
     }
 
-    /// What a reader does for a fault apart from reading it.
+    /// What a reader does for a fault apart from the switch to it.
     fn served(&self) -> Option<f64> {
-        let polls = 2.0 * self.of(Primitive::Poll)?;
-        Some(self.wake()? + self.user()? + polls + self.of(Primitive::Copy(1))?)
+        let asked = 2.0 * self.of(Primitive::Poll)? + self.of(Primitive::ReadMessage)?;
+        Some(self.wake()? + self.user()? + asked + self.of(Primitive::Copy(1))?)
     }
 
     fn eventfd(&self) -> Option<f64> {
@@ -113,8 +113,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         key: CostKey::DEMAND_READ,
+        of: |round| round.of(Primitive::ReadMessage),
+        words: "read of a userfaultfd's message",
+    },
+    Rule {
+        key: CostKey::DEMAND_READ_SWITCH,
         of: |round| Some(round.of(Primitive::GuestReader)? - round.served()?),
-        words: "CPU time of a reader that serves a vCPU of its own CPU, less demand.wake, demand.user, two demand.poll, and UFFDIO_COPY of a page: what it finds cold when it is woken is in it",
+        words: "CPU time of a reader that serves a vCPU of its own CPU, less demand.wake, demand.user, demand.read, two demand.poll, and UFFDIO_COPY of a page: the switch from the vCPU's thread, and what the reader finds cold",
     },
     Rule {
         key: CostKey::DEMAND_WAKE,
@@ -227,6 +232,11 @@ const ASSUMED: &[(CostKey, [f64; 3], &str)] = &[
         "counters, flags and their neighbours, beside the lines that are modelled one by one",
     ),
     (
+        CostKey::DEMAND_OTHERS_SHARE,
+        [0.0, 0.1, 0.3],
+        "struct mm_struct, memslots, free lists and counters come from another CPU's cache; also what CPUs share that look like cores and are threads of one",
+    ),
+    (
         CostKey::DEMAND_EPOLL_CALLBACK,
         [15.0, 35.0, 90.0],
         "about a hundred instructions of ep_poll_callback",
@@ -243,11 +253,30 @@ const ASSUMED: &[(CostKey, [f64; 3], &str)] = &[
     ),
 ];
 
+/// The same of a KVM that holds `mmu_lock` for writing where it maps.
+const ASSUMED_OF_MMU_LOCK: &[(CostKey, [f64; 3], &str)] = &[
+    (
+        CostKey::DEMAND_MMU_LOCK_SHARE,
+        [0.1, 0.2, 0.35],
+        "shadow paging maps, looks neighbours up and adds reverse maps under write_lock(&kvm->mmu_lock): 0.4 of 2 us",
+    ),
+    (
+        CostKey::DEMAND_MMU_LOCK_ALONE,
+        [2.0, 3.5, 5.0],
+        "under the lock a fault walks and links the levels once, and tries eight neighbours, whether the host has them or not (PTE_PREFETCH_NUM)",
+    ),
+];
+
 /// The figures that this host gives, by key.
 #[must_use]
 pub fn figures(found: &Measurements) -> Vec<Derived> {
+    let of_mmu_lock = match found.mmu_lock {
+        MmuLock::Written => ASSUMED_OF_MMU_LOCK,
+        MmuLock::Read => &[],
+    };
     let mut figures: BTreeMap<CostKey, Derived> = ASSUMED
         .iter()
+        .chain(of_mmu_lock)
         .map(|&(key, range, why)| (key, assumed(key, range, why)))
         .collect();
     let threads = f64::from(found.topology.cpus() / found.topology.sockets);
@@ -261,7 +290,38 @@ pub fn figures(found: &Measurements) -> Vec<Derived> {
     );
     let measured = RULES.iter().filter_map(|rule| derived(rule, found));
     figures.extend(measured.map(|figure| (figure.key, figure)));
+    figures.extend(rates(found).map(|figure| (figure.key, figure)));
     figures.into_values().collect()
+}
+
+/// Known rates, on one vCPU and on as many as have a CPU each.
+fn rates(found: &Measurements) -> impl Iterator<Item = Derived> {
+    let mechanisms = [
+        WithoutReader::Populated,
+        WithoutReader::Kernel,
+        WithoutReader::Exit,
+    ];
+    let all = mechanisms.into_iter().flat_map(|mechanism| {
+        found
+            .vcpus()
+            .into_iter()
+            .map(move |vcpus| (mechanism, vcpus))
+    });
+    all.filter_map(|(mechanism, vcpus)| {
+        let page = Primitive::GuestPage(mechanism, vcpus);
+        let estimate = found.estimate(|round| round.get(&page).copied())?;
+        Some(Derived {
+            key: CostKey::named(&format!("demand.page.{}.{vcpus}", mechanism.key()))?,
+            value: estimate.median,
+            low: estimate.low,
+            high: estimate.high,
+            kind: Kind::Measured,
+            source: format!(
+                "CPU time of a vCPU's thread for a page, each vCPU on a CPU of its own; median of {} rounds, 80 % of them between low and high",
+                estimate.samples
+            ),
+        })
+    })
 }
 
 fn assumed(key: CostKey, [low, value, high]: [f64; 3], why: &str) -> Derived {

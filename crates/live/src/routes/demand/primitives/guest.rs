@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use vm_memory::GuestAddress;
 
 use super::round::{Round, each_takes, nanoseconds};
-use super::{Group, PAGES, Primitive};
+use super::{Group, PAGES, Primitive, WithoutReader};
 use crate::LiveError;
 use crate::routes::demand::line::{Line, Measured};
 use crate::routes::demand::request::Request;
@@ -40,19 +40,46 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
     round.note(Primitive::VmExit, left()?);
     let failed = failed(round.pages(PAGES))?;
     round.note(Primitive::EfaultRoundTrip, failed);
-    let touch = run(round, Demand::Populated)?;
-    round.note(Primitive::GuestTouch, worked(&touch));
-    let kernel = run(round, Demand::Kernel)?;
-    round.note(Primitive::GuestZeroFill, worked(&kernel));
-    let uffd = run(round, Demand::Uffd)?;
-    round.note(Primitive::GuestSleep, worked(&uffd));
+    let touch = run(round, Demand::Populated, 1)?;
+    round.note(Primitive::GuestTouch, worked(&touch, 1));
+    let kernel = run(round, Demand::Kernel, 1)?;
+    round.note(Primitive::GuestZeroFill, worked(&kernel, 1));
+    let uffd = run(round, Demand::Uffd, 1)?;
+    round.note(Primitive::GuestSleep, worked(&uffd, 1));
     let reader = nanoseconds(uffd.readers.ran) / PAGES as f64;
     round.note(Primitive::GuestReader, reader);
-    find_page(round)
+    let most = round.cpus.most_vcpus();
+    for (mechanism, alone) in [
+        (WithoutReader::Populated, &touch),
+        (WithoutReader::Kernel, &kernel),
+    ] {
+        round.note(Primitive::GuestPage(mechanism, 1), worked(alone, 1));
+        if most > 1 {
+            at_once(round, mechanism, most)?;
+        }
+    }
+    find_page(round, most)
 }
 
-fn find_page(round: &mut Round<'_>) -> Result<(), LiveError> {
-    let exit = match run(round, Demand::Exit) {
+/// Times pages of this many vCPUs at once.
+fn at_once(
+    round: &mut Round<'_>,
+    mechanism: WithoutReader,
+    vcpus: u32,
+) -> Result<Measured, LiveError> {
+    let route = match mechanism {
+        WithoutReader::Populated => Demand::Populated,
+        WithoutReader::Kernel => Demand::Kernel,
+        WithoutReader::Exit => Demand::Exit,
+    };
+    let measured = run(round, route, vcpus)?;
+    let each = worked(&measured, vcpus);
+    round.note(Primitive::GuestPage(mechanism, vcpus), each);
+    Ok(measured)
+}
+
+fn find_page(round: &mut Round<'_>, most: u32) -> Result<(), LiveError> {
+    let exit = match at_once(round, WithoutReader::Exit, 1) {
         Ok(run) => run.by_vcpus,
         Err(LiveError::Environment { what, remedy }) => {
             round.lacks(Primitive::FindPage, format!("{what}; {remedy}"));
@@ -60,6 +87,9 @@ fn find_page(round: &mut Round<'_>) -> Result<(), LiveError> {
         }
         Err(other) => return Err(other),
     };
+    if most > 1 {
+        at_once(round, WithoutReader::Exit, most)?;
+    }
     match exit.decoded + exit.reported {
         0 => round.lacks(Primitive::FindPage, "no page had to be found"),
         found => {
@@ -70,18 +100,18 @@ fn find_page(round: &mut Round<'_>) -> Result<(), LiveError> {
     Ok(())
 }
 
-/// CPU time of the vCPU thread for a page.
-fn worked(run: &Measured) -> f64 {
-    nanoseconds(run.vcpus.ran) / PAGES as f64
+/// CPU time of a vCPU's thread for a page.
+fn worked(run: &Measured, vcpus: u32) -> f64 {
+    nanoseconds(run.vcpus.ran) / PAGES as f64 / f64::from(vcpus)
 }
 
-/// A run of the route itself, on one vCPU, page by page.
-fn run(round: &Round<'_>, mechanism: Demand) -> Result<Measured, LiveError> {
+/// A run of the route itself, page by page.
+fn run(round: &Round<'_>, mechanism: Demand, vcpus: u32) -> Result<Measured, LiveError> {
     Setup {
         request: &request()?,
         line: Line {
             mechanism,
-            vcpus: 1,
+            vcpus,
             batch: 1,
             pages: PAGES,
         },
@@ -91,7 +121,7 @@ fn run(round: &Round<'_>, mechanism: Demand) -> Result<Measured, LiveError> {
     .run()
 }
 
-/// The vCPU and its reader on one CPU: what the vCPU thread itself does is the same anywhere.
+/// vCPUs on CPUs in turn, and a reader on the first one's: what the vCPU thread itself does is the same anywhere.
 fn request() -> Result<Request, LiveError> {
     Request::new(&Spec {
         pages: Some(Pages(PAGES)),

@@ -5,7 +5,7 @@ use std::fmt;
 use pagetoll_cost::Nearness;
 use pagetoll_vmm::arch::EXIT;
 
-use super::Primitive;
+use super::{Primitive, WithoutReader};
 use crate::arch::ATOMIC_ADDITION;
 
 impl fmt::Display for Primitive {
@@ -22,8 +22,23 @@ impl fmt::Display for Primitive {
             Self::Contended(threads) => {
                 write!(f, "{ATOMIC_ADDITION} of one line by {threads} CPUs")
             }
+            Self::GuestPage(mechanism, vcpus) => {
+                let (name, plural) = (mechanism.key(), if *vcpus == 1 { "" } else { "s" });
+                write!(f, "guest's page by {name}, {vcpus} vCPU{plural} at once")
+            }
             Self::VmExit => write!(f, "VM exit ({EXIT}) and re-entry"),
             other => f.write_str(fixed(*other)),
+        }
+    }
+}
+
+impl WithoutReader {
+    /// The mechanism as keys of a cost table spell it.
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            Self::Populated => "populated",
+            Self::Kernel => "kernel",
+            Self::Exit => "exit",
         }
     }
 }
@@ -69,6 +84,7 @@ const fn fixed(primitive: Primitive) -> &'static str {
         | Primitive::LineHit
         | Primitive::LineFrom(_)
         | Primitive::Contended(_)
+        | Primitive::GuestPage(..)
         | Primitive::VmExit => "",
     }
 }

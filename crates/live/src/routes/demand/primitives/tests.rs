@@ -55,6 +55,7 @@ fn made_up(rounds: &[&[(Primitive, f64)]]) -> Measurements {
         topology: Topology::flat(1),
         load: pagetoll_bill::HostLoad::default(),
         stack: BTreeMap::new(),
+        mmu_lock: MmuLock::Written,
         rounds: rounds
             .iter()
             .map(|round| round.iter().copied().collect())
@@ -114,6 +115,27 @@ fn what_was_not_measured_is_assumed_or_absent_and_never_zero() {
         assert!(figure.value > 0.0 && !figure.source.is_empty());
         assert!(figure.low <= figure.value && figure.value <= figure.high);
     }
+}
+
+#[test]
+fn figures_of_mmu_lock_are_those_of_a_kvm_that_writes_it() {
+    let mut found = made_up(&[&[]]);
+    let has = |found: &Measurements| {
+        let all = figures(found);
+        all.iter()
+            .any(|figure| figure.key == CostKey::DEMAND_MMU_LOCK_SHARE)
+    };
+    assert!(has(&found));
+    found.mmu_lock = MmuLock::Read;
+    assert!(!has(&found));
+}
+
+#[test]
+fn pages_of_several_vcpus_are_known_rates() {
+    let page = |vcpus| Primitive::GuestPage(WithoutReader::Kernel, vcpus);
+    let found = made_up(&[&[(page(1), 700.0), (page(8), 900.0)]]);
+    assert_eq!(figure(&found, CostKey::DEMAND_PAGE_KERNEL_1).value, 700.0);
+    assert_eq!(figure(&found, CostKey::DEMAND_PAGE_KERNEL_8).value, 900.0);
 }
 
 #[test]

@@ -11,6 +11,9 @@ use pagetoll_cost::{Nearness, Topology};
 
 use crate::host;
 
+/// The most vCPUs of a key `demand.page.MECHANISM.N`.
+const MOST_VCPUS: u32 = 256;
+
 const SYSFS: &str = "/sys/devices/system/cpu";
 
 /// A CPU, and what it shares with others: equal text is the same thing.
@@ -98,6 +101,12 @@ impl Cpus {
     pub(super) fn first(&self, count: u32) -> &[usize] {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         &self.numbers[..count.min(self.numbers.len())]
+    }
+
+    /// The largest power of two of vCPUs that have a CPU each, for which a cost table has a key.
+    pub(super) fn most_vcpus(&self) -> u32 {
+        let most = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+        1 << most.clamp(1, MOST_VCPUS).ilog2()
     }
 
     /// Powers of two up to the number of CPUs, and that number.
