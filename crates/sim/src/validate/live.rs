@@ -366,7 +366,7 @@ mod tests {
             let points = compare(&draft, &costs, Placement::Apart, SAMPLES).unwrap();
             let known = points.iter().filter(|point| point.calibrates);
             assert!(
-                known.count() >= 6,
+                known.count() >= 4,
                 "rates of one vCPU and of the other number"
             );
             for mechanism in [
