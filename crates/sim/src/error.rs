@@ -122,6 +122,14 @@ pub enum BillingError {
         /// Machines that do not meet it, and the distance.
         of: String,
     },
+    /// Figures of the cost table are not those of a machine.
+    #[error("--costs {file}: {source}")]
+    Figures {
+        /// The table, as messages call it.
+        file: String,
+        /// The figure and its value, or what came of it.
+        source: Box<Self>,
+    },
     /// The simulated system cannot do what was ordered.
     #[error(transparent)]
     System(#[from] Error),
@@ -135,10 +143,29 @@ pub enum BillingError {
     },
 }
 
+impl BillingError {
+    /// Names the cost table where its figures are the reason.
+    pub(crate) fn of_table(self, file: &str) -> Self {
+        let is_of_table = matches!(
+            self,
+            Self::Flush(FlushError::VariationOutOfRange(_) | FlushError::HoldTooShort { .. })
+                | Self::Demand(DemandError::Endless { .. })
+        );
+        if !is_of_table {
+            return self;
+        }
+        Self::Figures {
+            file: file.to_owned(),
+            source: Box::new(self),
+        }
+    }
+}
+
 impl Classified for BillingError {
     fn class(&self) -> Class {
         match self {
             Self::Stopped(stopped) => stopped.class(),
+            Self::Figures { source, .. } => source.class(),
             Self::Flush(error) => error.class(),
             Self::Demand(error) => error.class(),
             Self::Timeline {

@@ -115,7 +115,9 @@ pub(crate) trait Request: Send + Sync {
     /// # Errors
     /// As [`Request::run`].
     fn bill(&self, stop: &Stop) -> Result<Draft, BillingError> {
-        let Modelled { rows, notes } = self.run(stop)?;
+        let modelled = self.run(stop);
+        let Modelled { rows, notes } =
+            modelled.map_err(|error| error.of_table(&self.ordered().costs.file))?;
         let rows = rows.into_iter().map(|one| one.row).collect();
         Ok(self.ordered().draft(rows, notes))
     }

@@ -122,7 +122,7 @@ pub enum FlushError {
     #[error("no cost table says what a flush by INVPCID costs")]
     NoFigureForInvpcid,
     /// A variation that no distribution here has.
-    #[error("a hold's variation of {0}: expected 0, or 1 to 10")]
+    #[error("flush.hold-variation: {0}; expected 0, or 1 to 10")]
     VariationOutOfRange(f64),
     /// The engine cannot run it.
     #[error(transparent)]
