@@ -379,6 +379,7 @@ mod tests {
             PIN_PROBE,
             DEMAND_PROBE,
             DIRTY_PROBE,
+            DISCARD_PROBE,
             KVM_CASES,
             SURVEY,
             RUNNER,
