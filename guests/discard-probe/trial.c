@@ -44,11 +44,14 @@ bool trial_open_unwritten(struct trial *trial, const struct subject *subject)
 bool can_discard(const struct subject *subject)
 {
 	struct trial trial;
+	uint64_t page;
 	int error;
 
 	if (!trial_open_unwritten(&trial, subject))
 		return false;
-	error = trial.call->discard(&trial.memory, 0, subject->chunk);
+	/* The second chunk, if there is one: a part of a hugetlb page is refused where it does not begin the page. */
+	page = 2 * subject->chunk < subject->pages ? 2 * subject->chunk : 0;
+	error = trial.call->discard(&trial.memory, page, subject->chunk);
 	if (error)
 		report_lacking(subject, trial.call->what, error);
 	trial_close(&trial);
