@@ -30,7 +30,7 @@ const VANISH: Duration = Duration::from_secs(10);
 const SIGNALS: [(Signal, i32); 2] = [(Signal::INT, 130), (Signal::TERM, 143)];
 
 /// Commands by what they are at. Files are of [`Place`], and `_` is a blank within a word.
-const COMMANDS: [&str; 46] = [
+const COMMANDS: [&str; 47] = [
     // Inside one simulated machine.
     "bill unmap --on sim --pages 268435456",
     "bill fault --on sim --pages 268435456",
@@ -45,6 +45,7 @@ const COMMANDS: [&str; 46] = [
     "bill restore --on live --runs 100",
     "bill dirty --on live --runs 100",
     "bill discard --on live --runs 100",
+    "bill migrate --on live --runs 100",
     "calibrate --this-host --busy",
     "validate --live --busy",
     // Reading what does not come to an end, or is large.

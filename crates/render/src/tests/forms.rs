@@ -30,6 +30,7 @@ fn measured_modelled_and_shaped_rows_have_golden_texts() {
     golden("restore-live.txt", &text(samples::restore_live()));
     golden("discard-live.txt", &text(samples::discard_live()));
     golden("dirty-live.txt", &text(samples::dirty_live()));
+    golden("migrate-live.txt", &text(samples::migrate_live()));
     golden("demand-sim.txt", &text(samples::demand_sim()));
     golden("pin.txt", &text(samples::pin()));
 }
@@ -291,6 +292,19 @@ fn a_page_of_restores_draws_memory_over_time_for_each_setting() {
     }
     let plots = page.matches("ms since the order to restore: ").count();
     assert_eq!(plots, 1, "memory of clones is not drawn");
+}
+
+#[test]
+fn a_migration_that_is_not_its_parts_says_so_and_its_rounds_are_drawn_on_a_page_alone() {
+    let text = rendered(&samples::migrate_live(), Format::Text);
+    assert!(
+        text.contains("precopy-uffd-wp, total: 23 % more than composed\n"),
+        "{text}"
+    );
+    assert!(!text.contains("precopy-bitmap, total"), "{text}");
+    assert!(!text.contains("since the order to migrate"));
+    let page = rendered(&samples::migrate_live(), Format::Html);
+    assert!(page.contains("ms since the order to migrate"));
 }
 
 #[test]

@@ -29,6 +29,11 @@ pub(super) fn dirty_live() -> Bill {
     serde_json::from_str(include_str!("../../tests/data/dirty-live.json")).unwrap()
 }
 
+/// Guests migrated on a host.
+pub(super) fn migrate_live() -> Bill {
+    serde_json::from_str(include_str!("../../tests/data/migrate-live.json")).unwrap()
+}
+
 /// Modelled.
 pub(super) fn demand_sim() -> Bill {
     serde_json::from_str(include_str!("../../tests/data/demand-sim.json")).unwrap()
@@ -51,7 +56,13 @@ pub(super) fn all() -> Vec<Bill> {
         include_str!("../../tests/data/pin-sim.json"),
     ];
     let counted = counted.map(|json| serde_json::from_str(json).unwrap());
-    let here = [demand_live(), restore_live(), discard_live(), dirty_live()];
+    let here = [
+        demand_live(),
+        restore_live(),
+        discard_live(),
+        dirty_live(),
+        migrate_live(),
+    ];
     let others = [sample(), demand_sim(), pin()];
     others.into_iter().chain(here).chain(counted).collect()
 }

@@ -18,9 +18,9 @@ use super::source::Run;
 use crate::LiveError;
 use crate::routes::{dirty, discard, restore};
 
-/// Pages of the guests of both bills at most, and their runs.
+/// Pages of the guests of these bills at most, and their runs.
 const MOST_PAGES: u64 = 8192;
-const RUNS: u32 = 3;
+const MOST_RUNS: u32 = 3;
 /// Pages of which the guests of these bills are a multiple.
 const WHOLE: u64 = 2048;
 /// Share of a restored guest that is touched: pages beside those are not, as in a migration.
@@ -30,6 +30,7 @@ const SET: u64 = 8;
 #[derive(Debug)]
 pub(super) struct Bills {
     pages: u64,
+    runs: u32,
     dirty: Vec<Row>,
     restore: Vec<Row>,
     discard: Vec<Row>,
@@ -43,6 +44,7 @@ impl Bills {
     pub(super) fn new(request: &Request, context: &Context<'_>) -> Result<Self, LiveError> {
         let pages = request.order.pages.get().min(MOST_PAGES);
         let pages = pages.next_multiple_of(WHOLE);
+        let runs = request.order.runs.min(MOST_RUNS);
         let mechanisms = request.order.of::<Migrate>();
         let trackers = mechanisms
             .iter()
@@ -59,11 +61,12 @@ impl Bills {
         let order = |route, mechanisms| Spec {
             mechanisms,
             pages: Some(Pages(pages)),
-            runs: Some(RUNS),
+            runs: Some(runs),
             ..Spec::new(route)
         };
         let mut bills = Self {
             pages,
+            runs,
             dirty: Vec::new(),
             restore: Vec::new(),
             discard: Vec::new(),
@@ -106,9 +109,9 @@ impl Bills {
     /// Sources of a composition, in words.
     pub(super) fn description(&self) -> String {
         format!(
-            "from bills of dirty, restore and discard on {} pages, {RUNS} runs each, made before the migrations, and from migrations of a \
+            "from bills of dirty, restore and discard on {} pages, each run {} times before the migrations, and from migrations of a \
              guest that writes nothing",
-            self.pages
+            self.pages, self.runs
         )
     }
 
