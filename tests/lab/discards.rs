@@ -99,13 +99,27 @@ fn beside(bill: &Bill) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Booted once more, with all that is executed counted, it costs the same to the digit.
+/// Share by which a call may differ between boots that splits hundreds of VMAs: their RCU callbacks run when the kernel finds time.
+const RCU: f64 = 1e-4;
+
+/// Booted once more, with all that is executed counted, it costs the same to the digit, but for what [`RCU`] is of.
 fn counts_again(bench: &Bench, order: &[&str], bill: &Bill) -> Result<(), Failed> {
     let order = [order, &["--profile", "--format", "json"]].concat();
     let again = must_succeed(bench.pagetoll(&order))?;
     let again: Bill = serde_json::from_slice(&again.stdout)?;
     for (row, again) in bill.rows.iter().zip(&again.rows) {
-        ensure(row.cost() == again.cost(), format!("{row:?}, {again:?}"))?;
+        let splits_vmas =
+            row.key.operation == Operation::Discard && row.key.method.name() == "map-fixed";
+        let apart = match (row.cost(), again.cost()) {
+            (Some(cost), Some(again)) => (cost - again).abs() / cost,
+            (None, None) => 0.0,
+            _ => f64::INFINITY,
+        };
+        let limit = if splits_vmas { RCU } else { 0.0 };
+        ensure(
+            apart <= limit,
+            format!("{}: {:?}, then {:?}", row.key, row.cost(), again.cost()),
+        )?;
         let Some((cost, profile)) = again.cost().zip(again.profile.as_ref()) else {
             ensure(again.cost().is_none(), format!("{}: no profile", again.key))?;
             continue;

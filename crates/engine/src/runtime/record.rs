@@ -152,7 +152,7 @@ pub(crate) struct Ledger {
     past: RefCell<Past>,
 }
 
-/// All that has been gathered so far.
+/// Everything that has been gathered so far.
 struct Past {
     /// The records that are kept.
     ring: Columns<Box<[u64]>, Box<[u64]>>,

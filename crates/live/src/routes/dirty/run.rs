@@ -32,7 +32,7 @@ pub(super) struct Run {
     pub(super) first_write: Duration,
     pub(super) harvest: Duration,
     pub(super) re_arm: Option<Duration>,
-    /// Of one page in [`SPARSE`], here and there.
+    /// Tracking one page in [`SPARSE`], here and there.
     pub(super) re_arm_sparse: Option<Duration>,
     pub(super) write_again: Option<Duration>,
     pub(super) disarm: Option<Duration>,

@@ -74,7 +74,7 @@ pub(super) struct Singles {
 }
 
 impl Singles {
-    /// Those that took so many nanoseconds; `None` of none.
+    /// Singles that took so many nanoseconds; `None` of none.
     pub(super) fn of_times(times: &[f64]) -> Option<Self> {
         Some(Self {
             pages: times.len() as u64,

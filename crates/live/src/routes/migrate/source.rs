@@ -321,7 +321,7 @@ impl Migration<'_> {
 
     /// Sends memory while the guest runs, round after round; returns what is left to be sent once the guest has stopped.
     ///
-    /// What is reported last is not tracked again: it is left, however often it is written before the guest stops.
+    /// The last report is not tracked again: its pages are left, however often they are written before the guest stops.
     fn precopy(&mut self) -> Result<PageSet, LiveError> {
         self.tracker.arm()?;
         if self.plan.tracker == Some(Dirty::InitiallySet) {

@@ -44,7 +44,7 @@ const SURE: f64 = 0.05;
 const MANY: u32 = 32;
 /// Deviation of a cost from its goal that weighs as much as a factor moved by [`BELIEF`]: less than a run's own noise.
 const NEAR: f64 = 0.01;
-/// The same where the goal was measured: medians of one order on one host differ by so much.
+/// [`NEAR`] where the goal was measured: medians of one order on one host differ by so much.
 const NEAR_MEASURED: f64 = 0.05;
 /// Runs of each point beyond those for the slopes.
 const TRIES: u32 = 16;

@@ -264,6 +264,6 @@ fn senseless_figures_are_refused() {
     let vary = FlushSetup { demand, ..sound.1 };
     assert_eq!(
         message(sound.0, vary),
-        "a hold's variation of 0.5: expected 0, or 1 to 10"
+        "flush.hold-variation: 0.5; expected 0, or 1 to 10"
     );
 }

@@ -49,7 +49,7 @@ impl Get<'_> {
         Some(all - self.of(Primitive::Copy(1))?)
     }
 
-    /// What a reader does for a fault apart from the switch to it.
+    /// Work of a reader for a fault, apart from the switch to it.
     fn served(&self) -> Option<f64> {
         let asked = 2.0 * self.of(Primitive::Poll)? + self.of(Primitive::ReadMessage)?;
         Some(self.wake()? + self.user()? + asked + self.of(Primitive::Copy(1))?)
@@ -253,7 +253,7 @@ const ASSUMED: &[(CostKey, [f64; 3], &str)] = &[
     ),
 ];
 
-/// The same of a KVM that holds `mmu_lock` for writing where it maps.
+/// Goals of a KVM that holds `mmu_lock` for writing where it maps.
 const ASSUMED_OF_MMU_LOCK: &[(CostKey, [f64; 3], &str)] = &[
     (
         CostKey::DEMAND_MMU_LOCK_SHARE,
