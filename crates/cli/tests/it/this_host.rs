@@ -99,10 +99,15 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
     // populated and kernel on 1 to 4 vCPUs, uffd and exit at four batches too.
     let points = compared["points"].as_array().unwrap();
     assert_eq!(points.len(), 2 * 4 + 2 * 4 * 4);
+    // uffd on one vCPU; populated, kernel and exit on one CPU, and on the largest power of two of those that there are.
     let calibrated = points.iter().filter(|point| point["calibrates"] == true);
-    assert_eq!(calibrated.count(), 3);
+    let calibrated = calibrated.count();
+    assert!([4, 7].contains(&calibrated), "{calibrated}");
     assert!(compared["median_error"].as_f64().is_some());
-    assert_eq!(compared["coverage"]["predictions"], points.len() - 3);
+    assert_eq!(
+        compared["coverage"]["predictions"],
+        points.len() - calibrated
+    );
     assert!(compared["host_load"]["waited"].as_f64().is_some());
 }
 

@@ -253,7 +253,7 @@ const ASSUMED: &[(CostKey, [f64; 3], &str)] = &[
     ),
 ];
 
-/// Goals of a KVM that holds `mmu_lock` for writing where it maps.
+/// Assumed figures of a KVM that holds `mmu_lock` for writing where it maps.
 const ASSUMED_OF_MMU_LOCK: &[(CostKey, [f64; 3], &str)] = &[
     (
         CostKey::DEMAND_MMU_LOCK_SHARE,
