@@ -124,11 +124,13 @@ fn median(found: &DiscardRun, line: Line, operation: Operation) -> Option<(usize
 }
 
 /// The part of a repeat that is an operation's.
-const fn counted(repeat: &Discard, operation: Operation) -> Counted {
-    match operation {
-        Operation::TouchBeside => repeat.beside,
-        Operation::TouchAgain => repeat.again,
-        _ => repeat.call,
+fn counted(repeat: &Discard, operation: Operation) -> Counted {
+    if operation == Operation::TouchBeside {
+        repeat.beside
+    } else if operation == Operation::TouchAgain {
+        repeat.again
+    } else {
+        repeat.call
     }
 }
 
@@ -324,11 +326,10 @@ pub(super) fn sample_of<'a>(found: &'a [DiscardRun], row: &Row) -> Option<Sample
         batch: row.key.batch,
     };
     let (repeat, _) = median(run, line, operation)?;
-    let part = match operation {
-        Operation::TouchBeside => 2,
-        Operation::TouchAgain => 3,
-        _ => 1,
-    };
+    // The call is marked first; see `counted`.
+    let marked = [Operation::TouchBeside, Operation::TouchAgain];
+    let touch = marked.iter().position(|marked| *marked == operation);
+    let part = touch.map_or(1, |touch| touch + 2);
     run.profiled.as_ref()?.sample(MARKED * repeat + part, row)
 }
 

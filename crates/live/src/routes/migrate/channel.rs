@@ -17,7 +17,7 @@ use crate::LiveError;
 const MESSAGE: u64 = 1;
 const PAGES: u64 = 2;
 /// Pages of one frame at most.
-pub(super) const MOST_PAGES: u64 = 64;
+pub(super) const MOST_PAGES: usize = 64;
 /// Longest message: the working set of 2^20 pages, in decimal.
 const MOST_BYTES: u64 = 1 << 25;
 const PAGE: usize = 4096;
@@ -80,7 +80,7 @@ impl Channel {
                 let message = serde_json::from_slice(&body).map_err(io::Error::from);
                 Ok(Received::Message(message.map_err(failed("a message"))?))
             }
-            PAGES if number <= MOST_PAGES => {
+            PAGES if number <= MOST_PAGES as u64 => {
                 let numbers = self.bytes(8 * number)?;
                 let content = self.bytes(PAGE as u64 * number)?;
                 let (numbers, _) = numbers.as_chunks::<8>();
@@ -143,7 +143,11 @@ mod tests {
 
     #[test]
     fn a_frame_of_no_kind_or_too_long_and_an_end_are_errors() {
-        for frame in [[3, 0], [PAGES, MOST_PAGES + 1], [MESSAGE, MOST_BYTES + 1]] {
+        for frame in [
+            [3, 0],
+            [PAGES, MOST_PAGES as u64 + 1],
+            [MESSAGE, MOST_BYTES + 1],
+        ] {
             let (one, other) = pair();
             let bytes: Vec<u8> = frame.iter().flat_map(|n: &u64| n.to_ne_bytes()).collect();
             (&one.0).write_all(&bytes).unwrap();

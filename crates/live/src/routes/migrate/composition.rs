@@ -168,7 +168,7 @@ impl<'a> Guest<'a> {
         while self.next < time && !self.states.is_empty() {
             let all = self.states.len();
             let place = self.writes % all;
-            let burst = place..(place + BURST as usize).min(all);
+            let burst = place..(place + BURST).min(all);
             let mut now = self.next;
             for place in burst {
                 let extra = match self.states[place] {

@@ -20,7 +20,7 @@ use vm_memory::{Bytes, GuestAddress};
 use super::channel::{Channel, Received};
 use super::messages::{Answer, Burst, DestinationOrder, Missing, Report, Singles, Switch};
 use super::workload::{AT_DESTINATION, Ticks};
-use crate::own_process::{now, say};
+use crate::own_process::{nanos, now, say};
 use crate::patience::patience;
 use crate::vcpus::content::Content;
 use crate::vcpus::crew::{Crew, Member};
@@ -277,7 +277,7 @@ impl<'a> Destination<'a> {
         let _ = arrival.resumed.send(());
         member.result()?;
         let bursts = self.write(member, arrival)?;
-        let entering = member.entering(self.parameters(0, 0..1))?.as_nanos() as u64;
+        let entering = nanos(member.entering(self.parameters(0, 0..1))?);
         Ok(Report {
             resumed,
             last: arrival.last.load(Ordering::SeqCst).max(resumed),
@@ -316,7 +316,7 @@ impl<'a> Destination<'a> {
                     let begun = now();
                     let pages = places.end - places.start;
                     let parameters = self.parameters(writes, places);
-                    let time = member.timed(Program::Stamp, parameters)?.as_nanos() as u64;
+                    let time = nanos(member.timed(Program::Stamp, parameters)?);
                     bursts.push(Burst { begun, time, pages });
                     writes += pages;
                     ticks.wait(&never);

@@ -74,7 +74,7 @@ impl Request {
                     0 => Vec::new(),
                     _ => choice.set(&Order::Random, set(spec, pages)?),
                 },
-                interval: BURST * 1_000_000_000 / u64::from(dirty_rate.max(1)),
+                interval: BURST as u64 * 1_000_000_000 / u64::from(dirty_rate.max(1)),
             },
             bandwidth: number(
                 "--bandwidth",

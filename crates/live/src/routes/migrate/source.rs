@@ -23,7 +23,7 @@ use super::pace::Pace;
 use super::plan::Plan;
 use super::workload::Ticks;
 use crate::LiveError;
-use crate::own_process::{OwnProcess, hear, now};
+use crate::own_process::{OwnProcess, hear, nanos, now};
 use crate::patience::{Patience, patience};
 use crate::routes::dirty::guest::Guest;
 use crate::routes::dirty::line::Line;
@@ -238,7 +238,7 @@ fn write_until(
             let time = session.write(&burst)?;
             bursts.push(Burst {
                 begun,
-                time: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+                time: nanos(time),
                 pages: burst.end - burst.start,
             });
         }
@@ -352,7 +352,7 @@ impl Migration<'_> {
         let begun = now();
         let numbers: Vec<u64> = pages.iter().collect();
         let mut content = Vec::new();
-        for numbers in numbers.chunks(MOST_PAGES as usize) {
+        for numbers in numbers.chunks(MOST_PAGES) {
             self.pace.pass(numbers.len() as u64);
             content.resize(numbers.len() * 4096, 0);
             for (page, bytes) in numbers.iter().zip(content.chunks_mut(4096)) {

@@ -14,7 +14,7 @@ use crate::own_process::now;
 use crate::vcpus::content::Content;
 
 /// Pages of a burst.
-pub(super) const BURST: u64 = 8;
+pub(super) const BURST: usize = 8;
 /// Longest sleep between looks at the end.
 const NAP: u64 = 1_000_000;
 
@@ -36,7 +36,7 @@ impl Workload {
     pub(super) fn burst(&self, writes: u64) -> Option<Range<u64>> {
         let all = self.set.len() as u64;
         let first = writes.checked_rem(all)?;
-        Some(first..(first + BURST).min(all))
+        Some(first..(first + BURST as u64).min(all))
     }
 
     /// Number of the last of so many writes, from 1, that was of the page at a place; `None` where there was none.
