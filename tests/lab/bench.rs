@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 use pagetoll_backend::Stop;
-use pagetoll_bill::Arch;
+use pagetoll_bill::{Arch, Row};
 use pagetoll_host::cache::Cache;
 use pagetoll_host::tools::{self, Images};
 use pagetoll_images::kernel::KernelImage;
@@ -90,6 +90,17 @@ impl Bench {
         command.args(arguments);
         command
     }
+}
+
+/// Checks that a row costs the same in another boot, but for this share.
+pub(crate) fn ensure_same_cost(row: &Row, again: &Row, share: f64) -> Result<(), Failed> {
+    let (cost, again) = (row.cost(), again.cost());
+    let is_same = match (cost, again) {
+        (Some(cost), Some(again)) => (cost - again).abs() <= share * cost,
+        (None, None) => true,
+        _ => false,
+    };
+    ensure(is_same, format!("{}: {cost:?}, then {again:?}", row.key))
 }
 
 /// Fails with `what` unless it holds.

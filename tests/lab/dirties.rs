@@ -5,7 +5,7 @@ use std::fs;
 use libtest_mimic::Failed;
 use pagetoll_bill::{Arch, Bill, Operation, Row, Toll, Verdict};
 
-use crate::bench::{Bench, ensure, lacks, must_fail, must_succeed};
+use crate::bench::{Bench, ensure, ensure_same_cost, lacks, must_fail, must_succeed};
 
 /// Mechanisms whose phases count the same under the plugin as by the clock.
 const MECHANISMS: &str = "bitmap,manual-protect,initially-set,ring,uffd-wp,wp-async";
@@ -75,13 +75,17 @@ fn sums_up(row: &Row) -> Result<(), Failed> {
     }
 }
 
-/// Booted once more, with all that is executed counted, it costs the same to the digit.
+/// Share by which writes may differ between boots where a handler sleeps and wakes: timer ticks fall into them.
+const HANDLER: f64 = 1e-5;
+
+/// Booted once more, with all that is executed counted, it costs the same to the digit, but for what [`HANDLER`] is of.
 fn counts_again(bench: &Bench, order: &[&str], bill: &Bill) -> Result<(), Failed> {
     let order = [order, &["--profile", "--format", "json"]].concat();
     let again = must_succeed(bench.pagetoll(&order))?;
     let again: Bill = serde_json::from_slice(&again.stdout)?;
     for (row, again) in bill.rows.iter().zip(&again.rows) {
-        ensure(row.cost() == again.cost(), format!("{row:?}, {again:?}"))?;
+        let has_handler = row.key.method.name() == "uffd-wp";
+        ensure_same_cost(row, again, if has_handler { HANDLER } else { 0.0 })?;
         let Some((cost, profile)) = again.cost().zip(again.profile.as_ref()) else {
             ensure(again.cost().is_none(), format!("{}: no profile", again.key))?;
             continue;

@@ -6,7 +6,7 @@ use libtest_mimic::Failed;
 use pagetoll_bill::row::{Backing, Discarded, Found, Frees};
 use pagetoll_bill::{Arch, Bill, Operation, Row, Verdict};
 
-use crate::bench::{Bench, ensure, lacks, must_succeed};
+use crate::bench::{Bench, ensure, ensure_same_cost, lacks, must_succeed};
 
 const CALLS: &str = "madv-dontneed,map-fixed,punch-hole";
 
@@ -110,16 +110,7 @@ fn counts_again(bench: &Bench, order: &[&str], bill: &Bill) -> Result<(), Failed
     for (row, again) in bill.rows.iter().zip(&again.rows) {
         let splits_vmas =
             row.key.operation == Operation::Discard && row.key.method.name() == "map-fixed";
-        let apart = match (row.cost(), again.cost()) {
-            (Some(cost), Some(again)) => (cost - again).abs() / cost,
-            (None, None) => 0.0,
-            _ => f64::INFINITY,
-        };
-        let limit = if splits_vmas { RCU } else { 0.0 };
-        ensure(
-            apart <= limit,
-            format!("{}: {:?}, then {:?}", row.key, row.cost(), again.cost()),
-        )?;
+        ensure_same_cost(row, again, if splits_vmas { RCU } else { 0.0 })?;
         let Some((cost, profile)) = again.cost().zip(again.profile.as_ref()) else {
             ensure(again.cost().is_none(), format!("{}: no profile", again.key))?;
             continue;
