@@ -82,12 +82,16 @@ const BILL: &[&str] = &[
     "json",
 ];
 
-/// The party that mapped most pages.
+/// The party that mapped as many pages as the bill has: other tests run guests at the same time. Beside its pages a guest
+/// touches its code and its page tables.
 fn vcpu(observation: &Value) -> &Value {
-    let parties = observation["parties"].as_array().unwrap().iter();
-    parties
-        .max_by_key(|party| party["unit"]["count"].as_u64())
-        .unwrap()
+    let parties = observation["parties"].as_array().unwrap();
+    let of_bill = |party: &&Value| {
+        let pages = party["unit"]["count"].as_u64();
+        pages.is_some_and(|pages| (PAGES..=PAGES + PAGES / 100).contains(&pages))
+    };
+    let found = parties.iter().find(of_bill);
+    found.unwrap_or_else(|| panic!("no party of {PAGES} pages: {parties:#?}"))
 }
 
 #[test]
@@ -122,12 +126,6 @@ fn a_live_bill_recorded_by_perf_has_the_bills_pages_and_time() {
     }
     assert_eq!(observed["lost"], 0);
 
-    // What a guest touches beside its pages: its code, its page tables.
-    let pages = vcpu["unit"]["count"].as_u64().unwrap();
-    assert!(
-        (PAGES..=PAGES + PAGES / 100).contains(&pages),
-        "{pages} pages"
-    );
     let billed = bill["rows"][0]["cost_per_page"].as_f64().unwrap();
     let nanos = vcpu["nanos_per_unit"].as_f64().unwrap();
     assert!(
