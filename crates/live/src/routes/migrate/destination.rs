@@ -166,8 +166,8 @@ impl<'a> Destination<'a> {
         let (done, handled) = with_readers(readers, read, |sound| {
             thread::scope(|scope| {
                 let rest = scope.spawn(|| self.fetch_rest(&pager, switch, &arrival, resumption));
-                let failed = || !rest.is_finished() || arrival.complete.load(Ordering::SeqCst);
-                let sound = || sound() && failed();
+                let is_fetched = || arrival.complete.load(Ordering::SeqCst);
+                let sound = || sound() && (is_fetched() || !rest.is_finished());
                 let report = self.at_work(vcpu, entry, &sound, &arrival);
                 let rest = rest.join();
                 let singles = rest.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
