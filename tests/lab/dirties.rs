@@ -5,7 +5,7 @@ use std::fs;
 use libtest_mimic::Failed;
 use pagetoll_bill::{Arch, Bill, Operation, Row, Toll, Verdict};
 
-use crate::bench::{Bench, ensure, ensure_same_cost, lacks, must_fail, must_succeed};
+use crate::bench::{Bench, counts_again, ensure, lacks, must_fail, must_succeed};
 
 /// Mechanisms whose phases count the same under the plugin as by the clock.
 const MECHANISMS: &str = "bitmap,manual-protect,initially-set,ring,uffd-wp,wp-async";
@@ -47,7 +47,10 @@ pub(crate) fn bill(bench: &Bench, arch: Arch) -> Result<(), Failed> {
         cost("initially-set", Operation::Arm) < cost("bitmap", Operation::Arm),
         "protecting nothing costs more than protecting every page",
     )?;
-    counts_again(bench, &order, &bill)?;
+    counts_again(bench, &order, &bill, |row| {
+        let has_handler = row.key.method.name() == "uffd-wp";
+        if has_handler { HANDLER } else { 0.0 }
+    })?;
     refusals(bench)
 }
 
@@ -77,26 +80,6 @@ fn sums_up(row: &Row) -> Result<(), Failed> {
 
 /// Share by which writes may differ between boots where a handler sleeps and wakes: timer ticks fall into them.
 const HANDLER: f64 = 1e-5;
-
-/// Booted once more, with all that is executed counted, it costs the same to the digit, but for what [`HANDLER`] is of.
-fn counts_again(bench: &Bench, order: &[&str], bill: &Bill) -> Result<(), Failed> {
-    let order = [order, &["--profile", "--format", "json"]].concat();
-    let again = must_succeed(bench.pagetoll(&order))?;
-    let again: Bill = serde_json::from_slice(&again.stdout)?;
-    for (row, again) in bill.rows.iter().zip(&again.rows) {
-        let has_handler = row.key.method.name() == "uffd-wp";
-        ensure_same_cost(row, again, if has_handler { HANDLER } else { 0.0 })?;
-        let Some((cost, profile)) = again.cost().zip(again.profile.as_ref()) else {
-            ensure(again.cost().is_none(), format!("{}: no profile", again.key))?;
-            continue;
-        };
-        // A few instructions lie between a mark and the clock.
-        let apart = (profile.cost_per_page() - cost).abs();
-        let sums_up = apart <= cost * 0.001 + 64.0 / 512.0;
-        ensure(sums_up, format!("{}: {apart} of {cost}", again.key))?;
-    }
-    Ok(())
-}
 
 fn refusals(bench: &Bench) -> Result<(), Failed> {
     let order = "bill dirty --on lab --pages 100"

@@ -6,7 +6,7 @@ use libtest_mimic::Failed;
 use pagetoll_bill::row::{Backing, Discarded, Found, Frees};
 use pagetoll_bill::{Arch, Bill, Operation, Row, Verdict};
 
-use crate::bench::{Bench, ensure, ensure_same_cost, lacks, must_succeed};
+use crate::bench::{Bench, counts_again, ensure, lacks, must_succeed};
 
 const CALLS: &str = "madv-dontneed,map-fixed,punch-hole";
 
@@ -30,7 +30,11 @@ pub(crate) fn bill(bench: &Bench, arch: Arch) -> Result<(), Failed> {
     ensure(passed == 5 * 3, format!("{passed} checks passed"))?;
     frees(&bill)?;
     beside(&bill)?;
-    counts_again(bench, &order, &bill)
+    let splits_vmas =
+        |row: &Row| row.key.operation == Operation::Discard && row.key.method.name() == "map-fixed";
+    counts_again(bench, &order, &bill, |row| {
+        if splits_vmas(row) { RCU } else { 0.0 }
+    })
 }
 
 fn row<'b>(
@@ -101,24 +105,3 @@ fn beside(bill: &Bill) -> Result<(), Failed> {
 
 /// Share by which a call may differ between boots that splits hundreds of VMAs: their RCU callbacks run when the kernel finds time.
 const RCU: f64 = 1e-4;
-
-/// Booted once more, with all that is executed counted, it costs the same to the digit, but for what [`RCU`] is of.
-fn counts_again(bench: &Bench, order: &[&str], bill: &Bill) -> Result<(), Failed> {
-    let order = [order, &["--profile", "--format", "json"]].concat();
-    let again = must_succeed(bench.pagetoll(&order))?;
-    let again: Bill = serde_json::from_slice(&again.stdout)?;
-    for (row, again) in bill.rows.iter().zip(&again.rows) {
-        let splits_vmas =
-            row.key.operation == Operation::Discard && row.key.method.name() == "map-fixed";
-        ensure_same_cost(row, again, if splits_vmas { RCU } else { 0.0 })?;
-        let Some((cost, profile)) = again.cost().zip(again.profile.as_ref()) else {
-            ensure(again.cost().is_none(), format!("{}: no profile", again.key))?;
-            continue;
-        };
-        // A few instructions lie between a mark and the clock.
-        let apart = (profile.cost_per_page() - cost).abs();
-        let sums_up = apart <= cost * 0.001 + 64.0 / 512.0;
-        ensure(sums_up, format!("{}: {apart} of {cost}", again.key))?;
-    }
-    Ok(())
-}

@@ -84,6 +84,19 @@ fn large_pages() -> MutexGuard<'static, ()> {
     PAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Processes of a hidden command that some bill has started.
+fn processes_of(parent: u32, command: &str) -> Vec<u32> {
+    let of_parent = |entry: std::fs::DirEntry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let words: Vec<_> = line.split(|byte| *byte == 0).collect();
+        let is_child = words.get(2).copied() == Some(parent.to_string().as_bytes());
+        (words.get(1).copied() == Some(command.as_bytes()) && is_child).then_some(pid)
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.filter_map(of_parent).collect()
+}
+
 /// Waits until another process has done something; panics after a minute.
 fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -1,6 +1,5 @@
 //! Bills of migrations on this host as their users see them; skipped with the reason where there is no KVM.
 
-use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use pagetoll_test_support::skip;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{assert_ended, assert_refused, eventually, printed_bill, program, text};
+use crate::{assert_ended, assert_refused, eventually, printed_bill, processes_of, program, text};
 
 /// A guest of 4 MiB, once.
 const SMALL: [&str; 4] = ["--pages", "1024", "--runs", "1"];
@@ -120,20 +119,6 @@ fn without_rights_the_device_is_named() {
     assert_ended(&output, 3, &["/dev/kvm"]);
 }
 
-/// Destinations that some bill has started.
-fn destinations_of(parent: u32) -> Vec<u32> {
-    let stat = |entry: fs::DirEntry| {
-        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let line = fs::read(entry.path().join("cmdline")).ok()?;
-        let words: Vec<_> = line.split(|byte| *byte == 0).collect();
-        let of_parent = words.get(2).copied() == Some(parent.to_string().as_bytes());
-        let is_destination = words.get(1).copied() == Some(b"migrate-destination".as_slice());
-        (is_destination && of_parent).then_some(pid)
-    };
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    processes.filter_map(stat).collect()
-}
-
 #[test]
 fn no_destination_is_left_of_a_bill_that_is_killed_or_interrupted() {
     if let Err(reason) = host::check_kvm() {
@@ -153,13 +138,15 @@ fn no_destination_is_left_of_a_bill_that_is_killed_or_interrupted() {
             .spawn()
             .unwrap();
         let id = child.id();
-        eventually("a destination", || !destinations_of(id).is_empty());
+        eventually("a destination", || {
+            !processes_of(id, "migrate-destination").is_empty()
+        });
         thread::sleep(Duration::from_millis(delay));
         let pid = Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
         assert!(!child.wait().unwrap().success());
         eventually("the end of the destination", || {
-            destinations_of(id).is_empty()
+            processes_of(id, "migrate-destination").is_empty()
         });
     }
 }

@@ -12,7 +12,7 @@ use pagetoll_test_support::skip;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{assert_ended, assert_refused, eventually, printed_bill, program, text};
+use crate::{assert_ended, assert_refused, eventually, printed_bill, processes_of, program, text};
 
 fn restore(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
@@ -219,19 +219,6 @@ fn a_folder_in_memory_has_no_cold_cache_and_a_full_one_no_image() {
     );
 }
 
-/// Processes of guests that some bill has started.
-fn guests_of(parent: u32) -> Vec<u32> {
-    let stat = |entry: fs::DirEntry| {
-        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let line = fs::read(entry.path().join("cmdline")).ok()?;
-        let words: Vec<_> = line.split(|byte| *byte == 0).collect();
-        let of_parent = words.get(2).copied() == Some(parent.to_string().as_bytes());
-        (words.get(1).copied() == Some(b"restore-clone".as_slice()) && of_parent).then_some(pid)
-    };
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    processes.filter_map(stat).collect()
-}
-
 #[test]
 fn nothing_is_left_of_a_bill_that_is_killed_or_interrupted() {
     if let Err(reason) = host::check() {
@@ -256,14 +243,16 @@ fn nothing_is_left_of_a_bill_that_is_killed_or_interrupted() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        eventually("four guests", || guests_of(child.id()).len() == 4);
+        eventually("four guests", || {
+            processes_of(child.id(), "restore-clone").len() == 4
+        });
         thread::sleep(Duration::from_millis(delay));
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
         let status = child.wait().unwrap();
         assert!(!status.success());
         eventually("no guest outlives the bill", || {
-            guests_of(child.id()).is_empty()
+            processes_of(child.id(), "restore-clone").is_empty()
         });
     }
     let after = fs::read_dir("/var/tmp")

@@ -188,8 +188,8 @@ fn point(
     })
 }
 
-/// Returns whether figures of a table of this host are taken from such a run: `demand.touch`, `demand.zero-fill`, and
-/// of a fault that a reader serves `demand.sleep` and `demand.read.switch`; or whether its rate is one of them.
+/// True of a run from which a table of this host takes figures: `demand.touch`, `demand.zero-fill`, `demand.sleep` and
+/// `demand.read.switch` of a fault that a reader serves, or a rate.
 fn calibrates(scenario: &Scenario, costs: &CostTable) -> bool {
     let key = known_rate(scenario.mechanism, scenario.vcpus).filter(|_| scenario.batch == 1);
     if key.is_some_and(|key| costs.figure(key).is_ok()) {

@@ -1,5 +1,5 @@
 //! A migration composed from the bills of its parts: what a page costs that is tracked, fetched, or touched for the first time, and
-//! what the connection and the switch cost of a guest that writes nothing. A check of the parts and of the whole. Pure.
+//! what the connection and the switch cost of a guest that writes nothing. It checks parts and whole against each other. Pure.
 //!
 //! The guest's bursts and the rounds are gone through one after another, as they are in a migration.
 

@@ -19,7 +19,7 @@ use vm_memory::{Bytes, GuestAddress};
 
 use super::channel::{Channel, Received};
 use super::messages::{Answer, Burst, DestinationOrder, Missing, Report, Singles, Switch};
-use super::workload::{AT_DESTINATION, Ticks};
+use super::workload::{AT_DESTINATION, Ticks, Writes};
 use crate::own_process::{nanos, now, say};
 use crate::patience::patience;
 use crate::vcpus::content::Content;
@@ -344,12 +344,16 @@ impl<'a> Destination<'a> {
     /// The report with what a comparison of all memory says.
     fn compared(&self, switch: &Switch, report: Report) -> Result<Report, LiveError> {
         let Backing { memory, layout, .. } = self.machine.backing();
-        let writes = report.bursts.iter().map(|burst| burst.pages).sum();
+        let writes = Writes {
+            at_source: switch.writes,
+            at_destination: report.bursts.iter().map(|burst| burst.pages).sum(),
+        };
         let wrong = self.order.workload.wrong_pages(
             memory,
             layout.data,
-            (self.content, self.order.pages),
-            (switch.writes, writes),
+            self.content,
+            self.order.pages,
+            writes,
         )?;
         Ok(Report { wrong, ..report })
     }

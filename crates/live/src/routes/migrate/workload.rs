@@ -31,6 +31,13 @@ pub(super) struct Workload {
 /// last value would otherwise be lost without a trace.
 pub(super) const AT_DESTINATION: u64 = 8;
 
+/// Pages that the guest wrote at either end, one after another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writes {
+    pub(super) at_source: u64,
+    pub(super) at_destination: u64,
+}
+
 impl Workload {
     /// Places in the set of the burst after so many writes; it ends with the set.
     pub(super) fn burst(&self, writes: u64) -> Option<Range<u64>> {
@@ -50,8 +57,9 @@ impl Workload {
         &self,
         memory: &GuestMemoryMmap,
         data: u64,
-        (content, pages): (Content, u64),
-        (by_source, by_destination): (u64, u64),
+        content: Content,
+        pages: u64,
+        writes: Writes,
     ) -> Result<u64, LiveError> {
         let mut places = vec![None; usize::try_from(pages).unwrap_or(0)];
         for (place, page) in (0..).zip(&self.set) {
@@ -64,7 +72,7 @@ impl Workload {
         for (page, place) in (0..pages).zip(places) {
             memory.read_slice(&mut bytes, GuestAddress(data + page * 4096))?;
             let written = |writes| place.and_then(|place| self.last_write(place, writes));
-            let written = [written(by_source), written(by_destination)];
+            let written = [written(writes.at_source), written(writes.at_destination)];
             wrong += u64::from(!is_right(&bytes, page, content, written));
         }
         Ok(wrong)
@@ -147,7 +155,13 @@ mod tests {
         let memory = GuestMemoryMmap::<()>::from_ranges(&[(all, 3 * 4096)]).unwrap();
         memory.write_slice(&content.bytes(3), all).unwrap();
         let workload = workload(&[2, 0]);
-        let wrong = |writes| workload.wrong_pages(&memory, 0, (content, 3), writes);
+        let wrong = |(at_source, at_destination)| {
+            let writes = Writes {
+                at_source,
+                at_destination,
+            };
+            workload.wrong_pages(&memory, 0, content, 3, writes)
+        };
         assert_eq!(wrong((0, 0)).unwrap(), 0);
         // Three writes of the source, one of the destination: pages 2, 0, 2 and 2.
         assert_eq!(wrong((3, 1)).unwrap(), 2);
