@@ -20,6 +20,8 @@ struct mechanism {
 	enum area_memory memory;
 	/* The vCPU has a ring. */
 	bool has_ring;
+	/* A thread sleeps until the guest writes, and lets it go on. */
+	bool wakes;
 	/* It logs all pages again, whether they were reported or not: the vCPU has to stand still from the harvest on. */
 	bool rearms_all;
 	/* Work that is done once and belongs to no phase. */

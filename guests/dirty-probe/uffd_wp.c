@@ -101,7 +101,7 @@ static void scan(struct log *log)
 }
 
 const struct mechanism uffd_wp = {
-	.lacks = lacks_sync, .prepare = prepare_sync, .finish = finish_sync, .arm = arm,
+	.lacks = lacks_sync, .wakes = true, .prepare = prepare_sync, .finish = finish_sync, .arm = arm,
 	.harvest = log_take_written, .rearm = rearm, .disarm = uffd_unregister,
 };
 const struct mechanism uffd_wp_async = {

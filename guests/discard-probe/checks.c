@@ -25,7 +25,7 @@ static void misplace(const struct subject *subject, bool is_spoilt)
 
 	if (!trial_open(&trial, subject))
 		return;
-	trial_discard_chunks(&trial, BESIDE);
+	trial_discard_chunks(&trial, BESIDE, chunks(subject));
 	if (is_spoilt)
 		spoil(&trial);
 	trial_touch(&trial, PROGRAM_READ_CHUNKS, BESIDE);

@@ -100,10 +100,10 @@ void trial_discard(struct trial *trial, uint64_t page, uint64_t pages)
 		fail_with(trial->call->what, error);
 }
 
-void trial_discard_chunks(struct trial *trial, uint32_t first)
+void trial_discard_chunks(struct trial *trial, uint32_t first, uint32_t end)
 {
 	uint64_t chunk = trial->subject->chunk;
 
-	for (uint64_t page = first * chunk; page < trial->subject->pages; page += 2 * chunk)
-		trial_discard(trial, page, chunk);
+	for (uint64_t i = first; i < end; i += 2)
+		trial_discard(trial, i * chunk, chunk);
 }

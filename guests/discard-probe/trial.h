@@ -18,6 +18,8 @@ struct trial {
 	const struct call *call;
 	struct machine machine;
 	struct memory memory;
+	/* The chunk from which a bill goes on. */
+	uint32_t next;
 };
 
 /* True where the memory is to be had and the call takes it; reports what is lacking. */
@@ -27,6 +29,11 @@ bool can_discard(const struct subject *subject);
 bool trial_open(struct trial *trial, const struct subject *subject);
 bool trial_open_unwritten(struct trial *trial, const struct subject *subject);
 void trial_close(struct trial *trial);
+
+static inline uint32_t chunks(const struct subject *subject)
+{
+	return subject->pages / subject->chunk;
+}
 
 /* Pages of every second chunk. */
 static inline uint32_t half(const struct subject *subject)
@@ -40,9 +47,9 @@ void trial_run(struct trial *trial);
 /* Runs a program on every second chunk. */
 void trial_touch(struct trial *trial, enum program program, uint32_t first);
 
-/* Discard a part, and every second chunk; end the guest where a call fails. */
+/* Discard a part, and every second chunk from the first on, before the end; end the guest where a call fails. */
 void trial_discard(struct trial *trial, uint64_t page, uint64_t pages);
-void trial_discard_chunks(struct trial *trial, uint32_t first);
+void trial_discard_chunks(struct trial *trial, uint32_t first, uint32_t end);
 
 /* Begin and end a report of a subject; report_more() adds to it. */
 void begin_report(const char *kind, const struct subject *subject);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 use pagetoll_backend::Stop;
-use pagetoll_bill::{Arch, Bill, Row};
+use pagetoll_bill::{Arch, Bill};
 use pagetoll_host::cache::Cache;
 use pagetoll_host::tools::{self, Images};
 use pagetoll_images::kernel::KernelImage;
@@ -92,21 +92,19 @@ impl Bench {
     }
 }
 
-/// Boots an order once more, with all that is executed counted: each row costs the same, but for a share, and its functions sum up
-/// to it.
-pub(crate) fn counts_again(
-    bench: &Bench,
-    order: &[&str],
-    bill: &Bill,
-    share: impl Fn(&Row) -> f64,
-) -> Result<(), Failed> {
+/// Boots an order once more, with all that is executed counted: each row costs the same, and its functions sum up to it.
+pub(crate) fn counts_again(bench: &Bench, order: &[&str], bill: &Bill) -> Result<(), Failed> {
     let order = [order, &["--profile", "--format", "json"]].concat();
     let again = must_succeed(bench.pagetoll(&order))?;
     let again: Bill = serde_json::from_slice(&again.stdout)?;
     for (row, again) in bill.rows.iter().zip(&again.rows) {
-        ensure_same_cost(row, again, share(row))?;
-        let Some((cost, profile)) = again.cost().zip(again.profile.as_ref()) else {
-            ensure(again.cost().is_none(), format!("{}: no profile", again.key))?;
+        let (before, cost) = (row.cost(), again.cost());
+        ensure(
+            before == cost,
+            format!("{}: {before:?}, then {cost:?}", row.key),
+        )?;
+        let Some((cost, profile)) = cost.zip(again.profile.as_ref()) else {
+            ensure(cost.is_none(), format!("{}: no profile", again.key))?;
             continue;
         };
         // A few instructions lie between a mark and the clock.
@@ -115,17 +113,6 @@ pub(crate) fn counts_again(
         ensure(sums_up, format!("{}: {apart} of {cost}", again.key))?;
     }
     Ok(())
-}
-
-/// Checks that a row costs the same in another boot, but for this share.
-fn ensure_same_cost(row: &Row, again: &Row, share: f64) -> Result<(), Failed> {
-    let (cost, again) = (row.cost(), again.cost());
-    let is_same = match (cost, again) {
-        (Some(cost), Some(again)) => (cost - again).abs() <= share * cost,
-        (None, None) => true,
-        _ => false,
-    };
-    ensure(is_same, format!("{}: {cost:?}, then {again:?}", row.key))
 }
 
 /// Fails with `what` unless it holds.

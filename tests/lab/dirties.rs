@@ -47,10 +47,7 @@ pub(crate) fn bill(bench: &Bench, arch: Arch) -> Result<(), Failed> {
         cost("initially-set", Operation::Arm) < cost("bitmap", Operation::Arm),
         "protecting nothing costs more than protecting every page",
     )?;
-    counts_again(bench, &order, &bill, |row| {
-        let has_handler = row.key.method.name() == "uffd-wp";
-        if has_handler { HANDLER } else { 0.0 }
-    })?;
+    counts_again(bench, &order, &bill)?;
     refusals(bench)
 }
 
@@ -77,9 +74,6 @@ fn sums_up(row: &Row) -> Result<(), Failed> {
         ),
     }
 }
-
-/// Share by which writes may differ between boots where a handler sleeps and wakes: timer ticks fall into them.
-const HANDLER: f64 = 1e-5;
 
 fn refusals(bench: &Bench) -> Result<(), Failed> {
     let order = "bill dirty --on lab --pages 100"

@@ -30,11 +30,7 @@ pub(crate) fn bill(bench: &Bench, arch: Arch) -> Result<(), Failed> {
     ensure(passed == 5 * 3, format!("{passed} checks passed"))?;
     frees(&bill)?;
     beside(&bill)?;
-    let splits_vmas =
-        |row: &Row| row.key.operation == Operation::Discard && row.key.method.name() == "map-fixed";
-    counts_again(bench, &order, &bill, |row| {
-        if splits_vmas(row) { RCU } else { 0.0 }
-    })
+    counts_again(bench, &order, &bill)
 }
 
 fn row<'b>(
@@ -102,6 +98,3 @@ fn beside(bill: &Bill) -> Result<(), Failed> {
     }
     Ok(())
 }
-
-/// Share by which a call may differ between boots that splits hundreds of VMAs: their RCU callbacks run when the kernel finds time.
-const RCU: f64 = 1e-4;
