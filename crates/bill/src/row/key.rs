@@ -61,6 +61,8 @@ names! {
         ReArm,
         /// Pages that were reported here and there, one in eight, are tracked again.
         ReArmSparse,
+        /// One page in eight is tracked again while the guest writes tracked pages.
+        ReArmBeside,
         /// A guest writes pages that were reported and are tracked again.
         WriteAgain,
         /// Tracking ends.

@@ -17,12 +17,13 @@ use super::tracker::{Clearing, clearing, crossing};
 use crate::routes::limits::Lacking;
 
 /// Phases in the order in which they come.
-const PHASES: [Operation; 9] = [
+const PHASES: [Operation; 10] = [
     Operation::Arm,
     Operation::FirstWrite,
     Operation::Harvest,
     Operation::ReArm,
     Operation::ReArmSparse,
+    Operation::ReArmBeside,
     Operation::WriteAgain,
     Operation::Disarm,
     Operation::RewriteUntracked,
@@ -48,7 +49,7 @@ pub(super) fn rows(request: &Request, lines: &[LineRuns]) -> Vec<Row> {
 /// Pages that the guest has written before a phase, or writes in it.
 fn pages_of(phase: Operation, all: Pages) -> Pages {
     match phase {
-        Operation::ReArmSparse => Pages(all.get() / SPARSE as u64),
+        Operation::ReArmSparse | Operation::ReArmBeside => Pages(all.get() / SPARSE as u64),
         _ => all,
     }
 }
@@ -123,6 +124,7 @@ fn time(run: &Run, phase: Operation) -> Option<Duration> {
         Operation::Harvest => Some(run.harvest),
         Operation::ReArm => run.re_arm,
         Operation::ReArmSparse => run.re_arm_sparse,
+        Operation::ReArmBeside => run.re_arm_beside,
         Operation::WriteAgain => run.write_again,
         Operation::Disarm => run.disarm,
         Operation::RewriteUntracked => Some(run.untracked),

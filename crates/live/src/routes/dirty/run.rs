@@ -34,6 +34,8 @@ pub(super) struct Run {
     pub(super) re_arm: Option<Duration>,
     /// Tracking one page in [`SPARSE`], here and there.
     pub(super) re_arm_sparse: Option<Duration>,
+    /// Tracking as many beside the guest at work.
+    pub(super) re_arm_beside: Option<Duration>,
     pub(super) write_again: Option<Duration>,
     pub(super) disarm: Option<Duration>,
     pub(super) untracked: Duration,
@@ -112,8 +114,7 @@ fn tracked(
     let (reported, _) = session.harvest()?;
     run.lost.look(&all, &reported);
     session.tracker.re_arm(&reported)?;
-    let re_arm = sparse(session, seed, run)?;
-    run.re_arm_sparse = (clearing(line.mechanism) == Clearing::Separate).then_some(re_arm);
+    sparse(session, line, seed, run)?;
     run.tracked = Some(session.rewrite_tracked(rounds)?);
     if is_harvested_beside(line.mechanism) {
         race(session, run)?;
@@ -135,28 +136,45 @@ fn present(session: &mut Session<'_, '_, '_, '_>, run: &mut Run) -> Result<(), L
     Ok(())
 }
 
-/// Writes few pages, in an order by the seed; returns the time in which they are tracked again.
+/// Writes few pages, in an order by the seed, and tracks them again: at rest, and beside the guest.
 fn sparse(
     session: &mut Session<'_, '_, '_, '_>,
+    line: Line,
     seed: u64,
     run: &mut Run,
-) -> Result<Duration, LiveError> {
-    let pages = session.guest.pages;
+) -> Result<(), LiveError> {
     let mut order: Vec<u64> = session.all().collect();
     shuffle(&mut order, &mut SplitMix64::seed_from_u64(seed));
     order.truncate(order.len() / SPARSE);
-    session.guest.set_order(&order)?;
+    let reported = sparse_round(session, &order, run)?;
+    let at_rest = timed(|| session.tracker.re_arm(&reported))?;
+    let reported = sparse_round(session, &order, run)?;
+    let tracker = session.tracker;
+    let sequential: Vec<u64> = session.all().collect();
+    session.guest.set_order(&sequential)?;
+    let beside = session.write_beside(|| timed(|| tracker.re_arm(&reported)))?;
+    if clearing(line.mechanism) == Clearing::Separate {
+        run.re_arm_sparse = Some(at_rest);
+        run.re_arm_beside = Some(beside);
+    }
+    Ok(())
+}
+
+/// Writes these pages, and returns what is reported.
+fn sparse_round(
+    session: &mut Session<'_, '_, '_, '_>,
+    order: &[u64],
+    run: &mut Run,
+) -> Result<PageSet, LiveError> {
+    session.guest.set_order(order)?;
     session.write(&(0..order.len() as u64))?;
     let (reported, _) = session.harvest()?;
-    let mut written = PageSet::new(pages);
+    let mut written = PageSet::new(session.guest.pages);
     order.iter().for_each(|page| written.insert(*page));
     run.lost.look(&written, &reported);
     run.written += written.len();
     run.reported += reported.len();
-    let re_arm = timed(|| session.tracker.re_arm(&reported))?;
-    let sequential: Vec<u64> = session.all().collect();
-    session.guest.set_order(&sequential)?;
-    Ok(re_arm)
+    Ok(reported)
 }
 
 /// False for a mechanism that is harvested while the guest is at rest: 4 in `clear_refs` clears all bits, those of pages that

@@ -26,6 +26,8 @@ use crate::vcpus::readers::with_readers;
 
 /// Time for which a guest rewrites its pages without and with tracking, at least.
 const REWRITING: Duration = Duration::from_millis(60);
+/// Pages that the guest writes at a time beside other work.
+const BURST: usize = 8;
 /// Pause between the rounds of a copy beside a guest: each interrupts its vCPU.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Interval between harvests beside a guest that rewrites its pages.
@@ -209,6 +211,25 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
         Ok((time, Rewriting::new(&rounds, &harvests)))
+    }
+
+    /// Does `work` on another thread while the guest writes its pages, few at a time.
+    pub(super) fn write_beside<T: Send>(
+        &mut self,
+        work: impl FnOnce() -> Result<T, LiveError> + Send,
+    ) -> Result<T, LiveError> {
+        let pages = self.guest.pages;
+        let mut places = (0..pages).step_by(BURST).cycle();
+        thread::scope(|scope| {
+            let worker = scope.spawn(work);
+            while !worker.is_finished() {
+                let first = places.next().unwrap_or(0);
+                self.write(&(first..pages.min(first + BURST as u64)))?;
+            }
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// Has the guest write the pages at these places twice, and until a time has passed, beside a thread that copies again and

@@ -162,7 +162,7 @@ impl Bills {
                 harvest: self.dirty(tracker, Operation::Harvest)?,
                 // A part of the harvest where it has no row.
                 re_arm: self
-                    .dirty(tracker, Operation::ReArmSparse)
+                    .dirty(tracker, Operation::ReArmBeside)
                     .unwrap_or_default(),
                 ..costs
             },
