@@ -70,7 +70,7 @@ const TOLERANCE_ONE_BY_ONE: f64 = 0.08;
 /// Between crossings per page: of the host's 512 pages and the lab's 4096.
 const CROSSINGS_APART: f64 = 0.1;
 /// Pages of the other domain: the lab bills this many, and the documented commands map them.
-const PAGES_OF_ANOTHER: Pages = Pages(16_384);
+const PAGES_OF_ANOTHER: Pages = Pages(4096);
 
 /// The program under test, without what only a debugger reads.
 fn stripped_program(bench: &Bench) -> Result<PathBuf, Failed> {
@@ -244,8 +244,8 @@ fn least_costs(bill: &Bill, system: System) -> Vec<(String, f64)> {
 
 /// Under `-icount`, where a nanosecond is an instruction, the times of this host are the lab's counts.
 pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
-    let batches = bills::BATCHES.join(" ");
-    let command = format!("{BILL} {batches} --domain 1 --runs 2 --output /bill.json");
+    let smaller = bills::SMALLER.join(" ");
+    let command = format!("{BILL} {smaller} --domain 1 --runs 2 --output /bill.json");
     let mut commands = vec![
         (ended(BILL, Signal::Interrupt), INTERRUPTED),
         (ended(BILL, Signal::Kill), KILLED),

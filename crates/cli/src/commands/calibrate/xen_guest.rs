@@ -13,11 +13,15 @@ use crate::commands::watched::watched;
 /// The routes whose steps a table of Xen prices, but `flush`, which is priced by a machine's locks.
 const ROUTES: [Route; 4] = [Route::Unmap, Route::Fault, Route::Switch, Route::Irq];
 
+/// Batches of the route that has some: a table is made from the smallest and the largest of a bill.
+const BATCHES: [u32; 2] = [1, 512];
+
 /// Bills each route with all mechanisms. All orders are checked before the first is billed.
 pub(super) fn bills(args: &CalibrateArgs, verbosity: Verbosity) -> Result<Vec<Bill>> {
     let order = |route| {
         let mut spec = Spec::new(route);
         spec.runs = args.rounds;
+        spec.batches = (route == Route::Unmap).then(|| BATCHES.to_vec());
         spec.live.probe.clone_from(&args.probe);
         Live.prepare(&spec)
     };
