@@ -22,6 +22,8 @@ pub(crate) struct Core {
     /// Interrupts keep the core busy until then.
     stalled_until: Cell<Time>,
     pub(crate) inbox: RefCell<Inbox>,
+    /// The core whose handling of an interrupt ends right after this one's, or [`NONE`].
+    pub(crate) follower: Cell<u32>,
 }
 
 impl Core {
@@ -32,6 +34,7 @@ impl Core {
             masks: Cell::new(0),
             stalled_until: Cell::new(Time::ZERO),
             inbox: RefCell::default(),
+            follower: Cell::new(NONE),
         }
     }
 

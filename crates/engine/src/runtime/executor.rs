@@ -290,7 +290,10 @@ impl Engine {
     }
 
     fn refuse_after_misuse(&self) -> Result<(), RunError> {
-        self.handle.0.misuse().map_or(Ok(()), Err)
+        match self.handle.0.is_misused() {
+            false => Ok(()),
+            true => self.handle.0.misuse().map_or(Ok(()), Err),
+        }
     }
 }
 

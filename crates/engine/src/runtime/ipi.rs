@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
 use crate::distance::Distance;
-use crate::ids::{CoreId, Toll};
+use crate::ids::{CoreId, NONE, Toll};
 use crate::runtime::context::{Cx, ParkFuture};
 use crate::runtime::deadlock::Resource;
 use crate::runtime::error::Misuse;
@@ -61,6 +61,13 @@ pub(crate) struct Interrupt {
     kind: Rc<Inner>,
 }
 
+/// The handling of an interrupt that has just begun.
+#[derive(Clone, Copy)]
+struct Handling {
+    core: CoreId,
+    end: Time,
+}
+
 /// A core's interrupts.
 #[derive(Default)]
 pub(crate) struct Inbox {
@@ -68,6 +75,13 @@ pub(crate) struct Inbox {
     pending: VecDeque<Interrupt>,
     /// The one being handled, and until when.
     handled: Option<(Interrupt, Time)>,
+}
+
+impl Inbox {
+    /// True if nothing is handled or on its way: the core's timer is not set then.
+    fn is_idle(&self) -> bool {
+        self.pending.is_empty() && self.handled.is_none()
+    }
 }
 
 /// Acknowledgements that a task waits for after sending.
@@ -107,9 +121,10 @@ impl Ipi {
             .cores
             .set(u32::try_from(targets.len()).unwrap_or(u32::MAX));
         outstanding.last.set(cx.now());
+        let mut last = None;
         for &target in targets {
             cx.charge(self.0.tolls.send, self.0.costs.send).await;
-            self.send(cx, target, handling);
+            last = self.send(cx, target, handling, last);
         }
         let since = cx.now();
         self.0.wait_for(cx, outstanding).await;
@@ -127,24 +142,30 @@ impl Ipi {
         missing.is_none() && cx.is_of(&self.0.kernel, || self.0.title())
     }
 
-    fn send(&self, cx: &Cx, target: CoreId, handling: Ticks) {
+    /// Sends it to one target, after `last`; gives the handling that has begun by that.
+    fn send(
+        &self,
+        cx: &Cx,
+        target: CoreId,
+        handling: Ticks,
+        last: Option<Handling>,
+    ) -> Option<Handling> {
         let kernel = cx.kernel();
         let Some(arrival) = cx
             .now()
             .checked_add(self.0.costs.flight.between(cx.core(), target))
         else {
-            return kernel.fail(cx.index(), Misuse::TimeOverflow);
+            kernel.fail(cx.index(), Misuse::TimeOverflow);
+            return None;
         };
         let kind = Rc::clone(&self.0);
-        kernel.deliver(
-            target,
-            Interrupt {
-                arrival,
-                sender: cx.index(),
-                handling,
-                kind,
-            },
-        );
+        let interrupt = Interrupt {
+            arrival,
+            sender: cx.index(),
+            handling,
+            kind,
+        };
+        kernel.deliver(target, interrupt, last)
     }
 }
 
@@ -177,41 +198,79 @@ impl Kernel {
         self.cores[core.index()].inbox.borrow_mut()
     }
 
-    /// Enters an interrupt that arrives now or later.
-    fn deliver(&self, core: CoreId, interrupt: Interrupt) {
+    /// Enters an interrupt that arrives now or later, after one whose handling may have begun just now; gives its
+    /// own handling if that begins.
+    fn deliver(
+        &self,
+        core: CoreId,
+        interrupt: Interrupt,
+        last: Option<Handling>,
+    ) -> Option<Handling> {
         let mut inbox = self.inbox(core);
+        let masked = self.cores[core.index()].masks.get() > 0;
+        if inbox.is_idle() && interrupt.arrival <= self.now() && !masked {
+            drop(inbox);
+            return self.handle(core, interrupt, last);
+        }
         let place = inbox
             .pending
             .partition_point(|other| other.arrival <= interrupt.arrival);
         inbox.pending.insert(place, interrupt);
         drop(inbox);
         self.handle_next(core);
+        None
     }
 
     /// A core's timer has come up.
     pub(crate) fn interrupt(&self, core: u32) {
-        let core = CoreId(core);
+        let mut next = core;
+        while next != NONE {
+            let core = CoreId(next);
+            next = self.cores[core.index()].follower.replace(NONE);
+            self.end_or_begin(core);
+        }
+    }
+
+    /// Ends the handling of an interrupt, if one ends now, and handles what has arrived.
+    fn end_or_begin(&self, core: CoreId) {
         let ended = |&mut (_, end): &mut (Interrupt, Time)| end <= self.now();
         let handled = self.inbox(core).handled.take_if(ended);
         if let Some((interrupt, _)) = handled {
             self.acknowledge(core, &interrupt);
         }
-        self.handle_next(core);
+        if !self.inbox(core).is_idle() {
+            self.handle_next(core);
+        }
     }
 
     /// Handles what has arrived, one after the other, and sets the timer for what comes next.
     pub(crate) fn handle_next(&self, core: CoreId) {
         while let Some(interrupt) = self.take_arrived(core) {
-            let handling = interrupt.handling;
-            self.stall(&self.cores[core.index()], handling);
-            if handling == Ticks::ZERO {
-                self.acknowledge(core, &interrupt);
-                continue;
-            }
-            let end = self.now().checked_add(handling).unwrap_or(Time::MAX);
-            self.inbox(core).handled = Some((interrupt, end));
-            self.resume_after(self.timer_of(core), handling);
+            self.handle(core, interrupt, None);
         }
+    }
+
+    /// Starts to handle an interrupt on a core that handles none. Where the handling that began last ends at the same
+    /// time, one timer does for both: whatever was set between the two timers is due later.
+    fn handle(
+        &self,
+        core: CoreId,
+        interrupt: Interrupt,
+        last: Option<Handling>,
+    ) -> Option<Handling> {
+        let handling = interrupt.handling;
+        self.stall(&self.cores[core.index()], handling);
+        if handling == Ticks::ZERO {
+            self.acknowledge(core, &interrupt);
+            return None;
+        }
+        let end = self.now().checked_add(handling).unwrap_or(Time::MAX);
+        self.inbox(core).handled = Some((interrupt, end));
+        match last.filter(|last| last.end == end && end < Time::MAX) {
+            Some(last) => self.cores[last.core.index()].follower.set(core.0),
+            None => self.resume_after(self.timer_of(core), handling),
+        }
+        Some(Handling { core, end })
     }
 
     /// The next interrupt that the core can handle now. Otherwise sets the timer for the next

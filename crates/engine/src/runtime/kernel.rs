@@ -178,6 +178,11 @@ impl Kernel {
         self.ready.replace_first(FAULTED);
     }
 
+    /// True if there has been a misuse.
+    pub(crate) fn is_misused(&self) -> bool {
+        self.fault.borrow().is_some()
+    }
+
     /// The first misuse, if there has been one.
     pub(crate) fn misuse(&self) -> Option<RunError> {
         let (task, at, misuse) = self.fault.borrow().clone()?;
