@@ -46,6 +46,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod core_set;
 mod distance;
 mod ids;
 mod queue;

@@ -50,6 +50,10 @@ pub(crate) struct Kernel {
     pub(crate) statuses: Box<[Rc<Status>]>,
     pub(crate) ledger: Ledger,
     pub(crate) cores: Box<[Core]>,
+    /// By core, the ticket of the task on it that waits for a cache line, or did last.
+    tickets: Box<[Cell<u64>]>,
+    /// Number of tickets that were drawn.
+    drawn: Cell<u64>,
     pub(crate) outstanding: Box<[PendingAcks]>,
     pub(crate) capacity: u32,
     pub(crate) tasks: RefCell<Vec<TaskInfo>>,
@@ -75,6 +79,8 @@ impl Kernel {
                 .collect(),
             ledger: Ledger::new(actors, tolls, setup.records, setup.keep),
             cores: (0..setup.cores).map(|_| Core::new()).collect(),
+            tickets: (0..setup.cores).map(|_| Cell::new(0)).collect(),
+            drawn: Cell::new(0),
             outstanding: (0..setup.tasks).map(|_| PendingAcks::default()).collect(),
             capacity: setup.tasks,
             tasks: RefCell::default(),
@@ -275,6 +281,32 @@ impl Kernel {
             self.fail(task, Misuse::SleepsInAtomic);
         }
         !atomic
+    }
+
+    /// A ticket for the task on a core: greater than all before.
+    pub(crate) fn draw_ticket(&self, core: CoreId) -> u64 {
+        let ticket = self.drawn.get();
+        self.drawn.set(ticket + 1);
+        self.tickets[core.index()].set(ticket);
+        ticket
+    }
+
+    /// The last ticket of a core.
+    pub(crate) fn ticket(&self, core: CoreId) -> u64 {
+        self.tickets[core.index()].get()
+    }
+
+    /// The least ticket of some cores, given as words of a [`CoreSet`](crate::core_set::CoreSet).
+    pub(crate) fn least_ticket(&self, words: impl Iterator<Item = u64>) -> Option<u64> {
+        let mut least = None;
+        for (mut word, tickets) in words.zip(self.tickets.chunks(64)) {
+            while word != 0 {
+                let ticket = tickets[word.trailing_zeros() as usize].get();
+                least = Some(least.map_or(ticket, |least: u64| least.min(ticket)));
+                word &= word - 1;
+            }
+        }
+        least
     }
 
     /// Adds something that tasks can wait for, and returns how a waiting task names it.

@@ -114,15 +114,10 @@ impl Status {
 /// The part of a task's state that others reach by its number.
 pub(crate) struct Node {
     pub(crate) core: Cell<u32>,
-    /// A word for the primitive that the task waits in.
-    pub(crate) note: Cell<u32>,
 }
 
 impl Node {
     pub(crate) const fn new() -> Self {
-        Self {
-            core: Cell::new(0),
-            note: Cell::new(0),
-        }
+        Self { core: Cell::new(0) }
     }
 }

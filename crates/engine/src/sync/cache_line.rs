@@ -6,11 +6,12 @@
 //! [`Arbitration`]'s choice.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
+use crate::core_set::CoreSet;
 use crate::distance::Distance;
 use crate::ids::{CoreId, NONE, Toll};
-use crate::queue::wait_list::WaitList;
 use crate::runtime::context::{Cx, ParkFuture};
 use crate::runtime::deadlock::Resource;
 use crate::runtime::executor::Handle;
@@ -43,10 +44,6 @@ pub struct LineCosts {
     pub arbitration: Arbitration,
 }
 
-/// [`Node::note`](crate::runtime::node::Node::note) of a task that waits for the line itself, and for a copy.
-const EXCLUSIVE: u32 = 0;
-const COPY: u32 = 1;
-
 /// A cache line; clones are the same line.
 #[derive(Clone)]
 pub struct CacheLine(Rc<Inner>);
@@ -59,13 +56,104 @@ struct Inner {
     wait: WaitFor,
     /// The core that used the line last.
     owner: Cell<Option<CoreId>>,
-    /// The cores beside the owner's that have a copy.
-    copies: RefCell<Vec<CoreId>>,
+    copies: Copies,
     /// The task that the line is moving to, or at.
     user: Cell<u32>,
-    waiters: WaitList,
+    waiters: Waiters,
     /// Grants in a row past the task that has waited for longest.
     passed: Cell<u32>,
+}
+
+/// Waiters from which on they are not compared one by one.
+const MANY: usize = 8;
+
+/// Use of the line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// Takes it away from all others.
+    Exclusive,
+    /// Takes a copy.
+    Read,
+}
+
+/// A task that waits for the line.
+#[derive(Clone, Copy)]
+struct Waiter {
+    task: u32,
+    core: CoreId,
+    access: Access,
+    /// Grows from one waiter to the next.
+    ticket: u64,
+}
+
+/// Tasks that wait for the line. They spin: there is one of a core at most.
+struct Waiters {
+    /// Longest first.
+    queue: RefCell<VecDeque<Waiter>>,
+    /// Their cores.
+    cores: CoreSet,
+    /// The cores of those that read.
+    readers: CoreSet,
+}
+
+impl Waiters {
+    fn new(cores: usize) -> Self {
+        Self {
+            queue: RefCell::default(),
+            cores: CoreSet::new(cores),
+            readers: CoreSet::new(cores),
+        }
+    }
+
+    fn push(&self, waiter: Waiter) {
+        self.cores.add(waiter.core);
+        if waiter.access == Access::Read {
+            self.readers.add(waiter.core);
+        }
+        self.queue.borrow_mut().push_back(waiter);
+    }
+
+    fn remove(&self, place: usize) -> Option<Waiter> {
+        let waiter = self.queue.borrow_mut().remove(place)?;
+        self.forget(waiter);
+        Some(waiter)
+    }
+
+    fn take_readers(&self) -> Vec<Waiter> {
+        let mut readers = Vec::new();
+        self.queue.borrow_mut().retain(|waiter| {
+            let reads = waiter.access == Access::Read;
+            readers.extend(reads.then_some(*waiter));
+            !reads
+        });
+        readers.iter().for_each(|reader| self.forget(*reader));
+        readers
+    }
+
+    fn forget(&self, waiter: Waiter) {
+        self.cores.remove(waiter.core);
+        self.readers.remove(waiter.core);
+    }
+}
+
+/// The cores beside the owner's that have a copy.
+struct Copies {
+    cores: CoreSet,
+    /// The core that got the last one.
+    last: Cell<Option<CoreId>>,
+}
+
+impl Copies {
+    fn add(&self, core: CoreId) {
+        self.cores.add(core);
+        self.last.set(Some(core));
+    }
+
+    fn clear(&self) {
+        if self.last.take().is_some() {
+            self.cores.clear();
+        }
+    }
 }
 
 impl CacheLine {
@@ -80,9 +168,12 @@ impl CacheLine {
             toll,
             costs,
             owner: Cell::new(None),
-            copies: RefCell::default(),
+            copies: Copies {
+                cores: CoreSet::new(handle.0.cores.len()),
+                last: Cell::new(None),
+            },
             user: Cell::new(NONE),
-            waiters: WaitList::new(),
+            waiters: Waiters::new(handle.0.cores.len()),
             passed: Cell::new(0),
         }))
     }
@@ -91,11 +182,11 @@ impl CacheLine {
     pub async fn access(&self, cx: &Cx) {
         let line = &*self.0;
         let since = cx.now();
-        if !line.begin(cx, EXCLUSIVE) {
+        if !line.begin(cx, Access::Exclusive) {
             ParkFuture::new().await;
         }
         line.owner.set(Some(cx.core()));
-        line.copies.borrow_mut().clear();
+        line.copies.clear();
         line.end(cx.index());
         cx.record(line.toll, cx.now().since(since));
     }
@@ -104,7 +195,7 @@ impl CacheLine {
     pub async fn read(&self, cx: &Cx) {
         let line = &*self.0;
         let since = cx.now();
-        if !line.begin(cx, COPY) {
+        if !line.begin(cx, Access::Read) {
             ParkFuture::new().await;
         }
         line.end(cx.index());
@@ -120,24 +211,28 @@ impl CacheLine {
     /// Number of tasks that wait for the line.
     #[must_use]
     pub fn waiters(&self) -> u32 {
-        self.0.waiters.len()
+        u32::try_from(self.0.waiters.queue.borrow().len()).unwrap_or(u32::MAX)
     }
 }
 
 impl Inner {
     /// Starts an access, or queues it; `true` if it is over already.
-    fn begin(&self, cx: &Cx, mode: u32) -> bool {
-        let task = cx.index();
+    fn begin(&self, cx: &Cx, access: Access) -> bool {
+        let (task, core) = (cx.index(), cx.core());
         if !cx.is_of(&self.kernel, || self.title()) {
             return false;
         }
         if self.user.get() == NONE {
             self.user.set(task);
-            return cx.start_unrecorded(self.grant(task, mode));
+            return cx.start_unrecorded(self.grant(core, access));
         }
         if self.kernel.suspend(task, self.wait) {
-            self.kernel.node(task).note.set(mode);
-            self.waiters.push_back(&self.kernel.links, task);
+            self.waiters.push(Waiter {
+                task,
+                core,
+                access,
+                ticket: self.kernel.draw_ticket(core),
+            });
         }
         false
     }
@@ -148,56 +243,41 @@ impl Inner {
         if self.user.get() != task {
             return;
         }
-        let next = self.choose().unwrap_or(NONE);
-        self.user.set(next);
-        if next == NONE {
-            return;
-        }
-        let mode = self.kernel.node(next).note.get();
-        self.serve(next, mode);
-        if mode == COPY {
-            self.serve_reads();
+        let next = self.choose().and_then(|place| self.waiters.remove(place));
+        self.user.set(next.map_or(NONE, |next| next.task));
+        let Some(next) = next else { return };
+        self.serve(next);
+        if next.access == Access::Read {
+            let readers = self.waiters.take_readers().into_iter();
+            readers.for_each(|reader| self.serve(reader));
         }
     }
 
-    /// Lets a waiter go on when the line or its copy has come.
-    fn serve(&self, task: u32, mode: u32) {
-        self.waiters.remove(&self.kernel.links, task);
-        let delay = self.grant(task, mode);
-        self.kernel.resume_after(task, delay);
+    /// Lets a task that has waited go on when the line or its copy has come.
+    fn serve(&self, waiter: Waiter) {
+        let delay = self.grant(waiter.core, waiter.access);
+        self.kernel.resume_after(waiter.task, delay);
     }
 
-    /// Serves all reads that wait.
-    fn serve_reads(&self) {
-        let waiters = self.waiters.iter(&self.kernel.links);
-        let reads: Vec<u32> = waiters
-            .filter(|&task| self.kernel.node(task).note.get() == COPY)
-            .collect();
-        for task in reads {
-            self.serve(task, COPY);
-        }
-    }
-
-    /// Ticks that `task` has to wait for the line or a copy; a reader has a copy from now on.
-    fn grant(&self, task: u32, mode: u32) -> Ticks {
-        let cost = self.cost_for(task, mode);
-        let core = self.kernel.core_of(task);
-        if mode == COPY && !self.has_copy(core) {
-            self.copies.borrow_mut().push(core);
+    /// Ticks that a core has to wait for the line or a copy; a reader has a copy from now on.
+    fn grant(&self, core: CoreId, access: Access) -> Ticks {
+        let cost = self.cost(core, access);
+        if access == Access::Read && !self.has_copy(core) {
+            self.copies.add(core);
         }
         cost
     }
 
     fn has_copy(&self, core: CoreId) -> bool {
-        self.owner.get() == Some(core) || self.copies.borrow().contains(&core)
+        self.owner.get() == Some(core) || self.copies.cores.has(core)
     }
 
-    fn cost_for(&self, task: u32, mode: u32) -> Ticks {
-        let core = self.kernel.core_of(task);
+    /// Ticks that the line or its copy takes to a core.
+    fn cost(&self, core: CoreId, access: Access) -> Ticks {
         let from = match self.owner.get() {
-            _ if mode == COPY && self.has_copy(core) => None,
+            _ if access == Access::Read && self.has_copy(core) => None,
             Some(owner) if owner != core => Some(owner),
-            Some(_) if mode == EXCLUSIVE => self.copies.borrow().last().copied(),
+            Some(_) if access == Access::Exclusive => self.copies.last.get(),
             _ => None,
         };
         let from = from.filter(|from| *from != core);
@@ -206,22 +286,63 @@ impl Inner {
         })
     }
 
-    /// The waiter to serve next.
-    fn choose(&self) -> Option<u32> {
-        let oldest = self.waiters.front()?;
-        let chosen = match self.costs.arbitration {
-            Arbitration::NearFirst { bound } if self.passed.get() < bound => self
-                .waiters
-                .iter(&self.kernel.links)
-                .min_by_key(|&task| self.cost_for(task, self.kernel.node(task).note.get()))?,
-            _ => oldest,
+    /// The place of the waiter to serve next.
+    fn choose(&self) -> Option<usize> {
+        let waiters = self.waiters.queue.borrow();
+        if waiters.is_empty() {
+            return None;
+        }
+        let place = match self.costs.arbitration {
+            Arbitration::NearFirst { bound } if self.passed.get() < bound => self.nearest(&waiters),
+            _ => 0,
         };
-        self.passed.set(if chosen == oldest {
-            0
-        } else {
-            self.passed.get() + 1
+        self.passed.set(match place {
+            0 => 0,
+            _ => self.passed.get() + 1,
         });
-        Some(chosen)
+        Some(place)
+    }
+
+    /// The place of the waiter that the line is quickest to reach; among equals of the one that has waited for longest.
+    fn nearest(&self, waiters: &VecDeque<Waiter>) -> usize {
+        let many = self.owner.get().filter(|_| waiters.len() >= MANY);
+        let ticket = many.and_then(|owner| self.nearest_of_many(owner));
+        if let Some(ticket) = ticket {
+            return waiters.partition_point(|waiter| waiter.ticket < ticket);
+        }
+        let costs = waiters.iter().enumerate();
+        let nearest = costs.min_by_key(|(_, waiter)| self.cost(waiter.core, waiter.access));
+        nearest.map_or(0, |(place, _)| place)
+    }
+
+    /// The ticket of [`Inner::nearest`], by the rings round the owner; `None` where there are none.
+    fn nearest_of_many(&self, owner: CoreId) -> Option<u64> {
+        let transfer = &self.costs.transfer;
+        let rings = transfer.rings(owner, self.kernel.cores.len())?;
+        let Waiters { cores, readers, .. } = &self.waiters;
+        // Its own core has the line, and readers may have copies: for them it does not come from the owner.
+        let own = cores.has(owner).then(|| {
+            let access = match readers.has(owner) {
+                true => Access::Read,
+                false => Access::Exclusive,
+            };
+            (self.cost(owner, access), self.kernel.ticket(owner))
+        });
+        let with_copy = readers.words().zip(self.copies.cores.words());
+        let with_copy = with_copy.map(|(reads, has)| reads & has);
+        let hits = self.kernel.least_ticket(with_copy.clone());
+        let others = cores.words().zip(with_copy);
+        let others = others.map(|(waits, has)| waits & !has);
+        let from_owner = rings.iter().find_map(|ring| {
+            let within = ring.cores.words().zip(others.clone());
+            let ticket = self
+                .kernel
+                .least_ticket(within.map(|(ring, waits)| ring & waits))?;
+            Some((ring.cost, ticket))
+        });
+        let hits = hits.map(|ticket| (self.costs.hit, ticket));
+        let nearest = [own, hits, from_owner].into_iter().flatten().min();
+        nearest.map(|(_, ticket)| ticket)
     }
 }
 
