@@ -139,6 +139,18 @@ enum State {
     Busy,
     /// Standing: a walk came by while the task was busy.
     Marked,
+    /// Woken by the present walk, which takes the entry off.
+    Over,
+}
+
+/// The place of an entry. Shared ones stand before exclusive ones, and the newest of them first; of exclusive ones the
+/// oldest is first.
+fn place_of(entries: &VecDeque<Entry>, number: u64) -> Option<usize> {
+    let is_shared = |entry: &Entry| entry.sharing == Sharing::Shared;
+    let newer = entries.partition_point(|entry| is_shared(entry) && entry.number > number);
+    let older = entries.partition_point(|entry| is_shared(entry) || entry.number < number);
+    let is_there = |place: &usize| entries.get(*place).is_some_and(|at| at.number == number);
+    [newer, older].into_iter().find(is_there)
 }
 
 impl WaitQueue {
@@ -243,36 +255,41 @@ impl Inner {
     /// Removes an entry; whether it was still there.
     fn remove(&self, number: u64) -> bool {
         let mut entries = self.entries.borrow_mut();
-        let position = entries.iter().position(|entry| entry.number == number);
-        position.and_then(|i| entries.remove(i)).is_some()
+        let place = place_of(&entries, number);
+        place.and_then(|place| entries.remove(place)).is_some()
     }
 
     /// Wakes and marks entries from the head on.
     fn walk(&self, cx: &Cx, wake_up: &WakeUp) -> Walk {
         let mut walk = Walk::default();
         let mut exclusive = 0;
-        self.entries.borrow_mut().retain_mut(|entry| {
+        let mut any_over = false;
+        let mut entries = self.entries.borrow_mut();
+        for entry in entries.iter_mut() {
             if wake_up.exclusive != 0 && exclusive == wake_up.exclusive {
-                return true;
+                break;
             }
             walk.visited += 1;
             if !wake_up.keys.contains(&entry.key) {
-                return true;
+                continue;
             }
-            let (woken, stays) = self.visit(cx, entry, &mut walk);
+            let woken = self.visit(cx, entry, &mut walk);
             exclusive += u32::from(woken && entry.sharing == Sharing::Exclusive);
-            stays
-        });
+            any_over |= entry.state == State::Over;
+        }
+        if any_over {
+            entries.retain(|entry| entry.state != State::Over);
+        }
         walk
     }
 
-    /// Wakes or marks one entry: whether its task wakes up, and whether the entry stays.
-    fn visit(&self, cx: &Cx, entry: &mut Entry, walk: &mut Walk) -> (bool, bool) {
+    /// Wakes or marks one entry: whether its task wakes up.
+    fn visit(&self, cx: &Cx, entry: &mut Entry, walk: &mut Walk) -> bool {
         if matches!(entry.state, State::Busy | State::Marked) {
             walk.marked += 1;
             walk.newly_marked += u32::from(entry.state == State::Busy);
             entry.state = State::Marked;
-            return (false, true);
+            return false;
         }
         walk.woken += 1;
         let fired = entry.state == State::SleepsTimed && !self.kernel.timers.cancel(entry.task);
@@ -283,9 +300,11 @@ impl Inner {
                 .saturating_add(self.costs.latency.between(from, to));
             self.kernel.resume_after(entry.task, delay);
         }
-        let stays = entry.state == State::Stands;
-        entry.state = State::Busy;
-        (true, stays)
+        entry.state = match entry.state {
+            State::Stands => State::Busy,
+            _ => State::Over,
+        };
+        true
     }
 
     fn cost_of(&self, walk: Walk) -> Ticks {
@@ -330,10 +349,8 @@ impl StandingEntry<'_> {
     /// Changes the entry's state and returns the former one.
     fn swap(&self, state: State) -> Option<State> {
         let mut entries = self.queue.entries.borrow_mut();
-        let entry = entries
-            .iter_mut()
-            .find(|entry| entry.number == self.number)?;
-        Some(std::mem::replace(&mut entry.state, state))
+        let place = place_of(&entries, self.number)?;
+        Some(std::mem::replace(&mut entries[place].state, state))
     }
 }
 
