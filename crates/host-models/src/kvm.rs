@@ -36,6 +36,8 @@ use std::collections::BTreeMap;
 use guest_memfd::GuestMemfd;
 use stage2::Translation;
 
+use crate::page_map::PageMap;
+
 /// Capabilities that `KVM_CHECK_EXTENSION` reports, and the processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
@@ -55,7 +57,7 @@ pub struct Vm {
     slots: BTreeMap<u32, Memslot>,
     guest_memfds: Vec<GuestMemfd>,
     /// Stage-2 entries by guest frame.
-    stage2: BTreeMap<u64, Translation>,
+    stage2: PageMap<Translation>,
 }
 
 impl Vm {

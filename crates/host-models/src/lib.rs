@@ -12,6 +12,7 @@
 mod errno;
 pub mod kvm;
 pub mod mm;
+mod page_map;
 pub mod userfaultfd;
 pub mod vfio;
 

@@ -20,11 +20,12 @@ pub use fault::{FaultError, Reason};
 pub use page::{Page, PageCache, Pte, PteTarget};
 pub use vma::{Backing, FileId, Modes, Permission, Registration, Vma};
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
 use pagetoll_units::Hva;
 
 use crate::Errno;
+use crate::page_map::PageMap;
 use crate::userfaultfd::Userfaultfd;
 
 /// Bytes of a base page: `PAGE_SIZE` of x86-64.
@@ -39,8 +40,8 @@ pub const TASK_SIZE: u64 = (1 << 47) - PAGE_SIZE;
 pub struct Mm {
     /// Areas in the order of their addresses, none overlapping.
     vmas: Vec<Vma>,
-    /// Leaf entries by the address of their page.
-    ptes: BTreeMap<u64, Pte>,
+    /// Leaf entries by the number of their page: of a large one that of its first base page.
+    ptes: PageMap<Pte>,
     files: Vec<PageCache>,
     pub(crate) userfaultfds: Vec<Userfaultfd>,
     /// Number of entries that were ever set or cleared.
@@ -104,11 +105,7 @@ impl Mm {
     }
 
     fn zap(&mut self, start: Hva, bytes: u64) {
-        let mapped = self.ptes.range(start.0..start.0 + bytes);
-        let mapped: Vec<u64> = mapped.map(|(at, _)| *at).collect();
-        for at in mapped {
-            self.ptes.remove(&at);
-        }
+        self.ptes.clear_range(pages_from(start, bytes));
         self.changes += 1;
     }
 
@@ -155,18 +152,18 @@ impl Mm {
     /// The entry of the page at an address.
     #[must_use]
     pub fn pte(&self, at: Hva) -> Option<&Pte> {
-        self.ptes.get(&self.page_of(at))
+        self.ptes.get(self.page_of(at) / PAGE_SIZE)
     }
 
     pub(crate) fn set_pte(&mut self, at: Hva, mut pte: Pte) {
         self.changes += 1;
         pte.serial = self.changes;
-        self.ptes.insert(self.page_of(at), pte);
+        self.ptes.set(self.page_of(at) / PAGE_SIZE, pte);
     }
 
     pub(crate) fn clear_pte(&mut self, at: Hva) {
         self.changes += 1;
-        self.ptes.remove(&self.page_of(at));
+        self.ptes.clear(self.page_of(at) / PAGE_SIZE);
     }
 
     /// The address of the page that holds an address, of the size that its area has.
@@ -183,8 +180,8 @@ impl Mm {
 
     /// The pages that are mapped in a range, with their contents, in the order of their addresses.
     pub fn contents(&self, start: Hva, bytes: u64) -> impl Iterator<Item = (Hva, Page)> {
-        let ptes = self.ptes.range(start.0..start.0 + bytes);
-        ptes.filter_map(|(at, pte)| Some((Hva(*at), self.page(pte)?)))
+        let ptes = self.ptes.range(pages_from(start, bytes)).into_iter();
+        ptes.filter_map(|(page, pte)| Some((Hva(page * PAGE_SIZE), self.page(pte)?)))
     }
 
     fn page(&self, pte: &Pte) -> Option<Page> {
@@ -195,4 +192,9 @@ impl Mm {
             PteTarget::Shared(file, index) => self.files.get(file.0)?.page(index),
         }
     }
+}
+
+/// Numbers of the base pages that begin in a range.
+fn pages_from(start: Hva, bytes: u64) -> Range<u64> {
+    start.0.div_ceil(PAGE_SIZE)..(start.0 + bytes).div_ceil(PAGE_SIZE)
 }

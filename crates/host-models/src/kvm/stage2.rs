@@ -99,7 +99,7 @@ impl Vm {
     }
 
     fn is_mapped(&self, mm: &Mm, gfn: Gfn, access: Access) -> bool {
-        self.stage2.get(&gfn.0).is_some_and(|entry| {
+        self.stage2.get(gfn.0).is_some_and(|entry| {
             let fresh = match entry.target {
                 Target::Process(hva) => mm.pte(hva).is_some_and(|pte| pte.serial == entry.serial),
                 Target::Gmem(..) => true,
@@ -121,7 +121,7 @@ impl Vm {
             writable: true,
             serial: 0,
         };
-        self.stage2.insert(gfn.0, entry);
+        self.stage2.set(gfn.0, entry);
         FaultResult::Mapped
     }
 
@@ -183,7 +183,7 @@ impl Vm {
             writable,
             serial: pte.serial,
         };
-        self.stage2.insert(gfn.0, entry);
+        self.stage2.set(gfn.0, entry);
         if writable {
             self.mark_dirty(gfn);
         }
@@ -192,7 +192,7 @@ impl Vm {
 
     /// Reads or writes through an entry that allows it.
     pub(super) fn touch(&mut self, mm: &mut Mm, gpa: Gpa, access: Access) -> Option<u64> {
-        let entry = *self.stage2.get(&gpa.gfn().0)?;
+        let entry = *self.stage2.get(gpa.gfn().0)?;
         let offset = gpa.0 % PAGE_SIZE;
         match entry.target {
             Target::Process(hva) => mm.touch(Hva(hva.0 + offset), access),
@@ -210,18 +210,18 @@ impl Vm {
 
     /// `kvm_arch_flush_shadow_memslot`.
     pub(super) fn zap_slot(&mut self, slot: &Memslot) {
-        self.stage2.retain(|gfn, _| !slot.holds(Gfn(*gfn)));
+        self.stage2.retain(|gfn, _| !slot.holds(Gfn(gfn)));
     }
 
     /// `kvm_mmu_slot_remove_write_access`.
     pub(super) fn write_protect_slot(&mut self, slot: &Memslot) {
-        for (gfn, entry) in &mut self.stage2 {
-            entry.writable &= !slot.holds(Gfn(*gfn));
+        for (gfn, entry) in self.stage2.iter_mut() {
+            entry.writable &= !slot.holds(Gfn(gfn));
         }
     }
 
     pub(super) fn write_protect(&mut self, gfn: Gfn) {
-        if let Some(entry) = self.stage2.get_mut(&gfn.0) {
+        if let Some(entry) = self.stage2.get_mut(gfn.0) {
             entry.writable = false;
         }
     }

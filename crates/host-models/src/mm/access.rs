@@ -2,7 +2,7 @@
 
 use pagetoll_units::Hva;
 
-use super::{FaultError, Mm, PteTarget, Reason};
+use super::{FaultError, Mm, PAGE_SIZE, PteTarget, Reason};
 use crate::userfaultfd::{Fault, ThreadId, UffdId};
 
 /// An access to the first word of a page or, for reading, to any.
@@ -86,7 +86,7 @@ impl Mm {
                 false => page.rest,
             });
         };
-        match &mut self.ptes.get_mut(&page_start)?.mapped {
+        match &mut self.ptes.get_mut(page_start / PAGE_SIZE)?.mapped {
             PteTarget::Private(page) => page.first = word,
             PteTarget::Shared(file, index) => {
                 let (file, index) = (*file, *index);

@@ -50,13 +50,11 @@ impl Queues {
         let within = |fault: &Fault| start <= fault.address && fault.address.0 - start.0 < len;
         let mut woken = Vec::new();
         for queue in [&mut self.pending, &mut self.read] {
-            woken.extend(
-                queue
-                    .iter()
-                    .filter(|fault| within(fault))
-                    .map(|fault| fault.thread),
-            );
-            queue.retain(|fault| !within(fault));
+            queue.retain(|fault| {
+                let wakes = within(fault);
+                woken.extend(wakes.then_some(fault.thread));
+                !wakes
+            });
         }
         woken
     }
