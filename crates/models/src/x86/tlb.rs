@@ -60,7 +60,10 @@ impl Tlb {
 
     /// A change of CR4.PGE: everything, in every context.
     pub fn flush_all(&mut self) {
-        self.entries.clear();
+        // Clearing an empty map is not free.
+        if !self.entries.is_empty() {
+            self.entries.clear();
+        }
     }
 }
 

@@ -18,7 +18,6 @@
 //! their own.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 
 use pagetoll_bill::spec::WhatIf;
 use pagetoll_cost::{Nearness, Position};
@@ -116,10 +115,9 @@ impl Shared {
         let make = Maker {
             engine,
             costs,
-            positions: (0..costs.topology.cpus())
-                .map(|cpu| costs.topology.position(cpu))
-                .collect(),
             what_if,
+            transfer: distance(&costs, 1.0),
+            hand_off: distance(&costs, costs.lines.hand_off),
         };
         Self {
             costs,
@@ -242,9 +240,11 @@ pub(crate) fn mean_transfer(costs: &Costs, places: &Places, scenario: &Scenario)
 struct Maker<'a> {
     engine: &'a Engine,
     costs: Costs,
-    /// Positions of the CPUs, by their numbers.
-    positions: Rc<[Position]>,
     what_if: Option<WhatIf>,
+    /// Transfer of a line between two CPUs.
+    transfer: Distance,
+    /// Hand-off of a spinlock between two CPUs.
+    hand_off: Distance,
 }
 
 impl Maker<'_> {
@@ -257,7 +257,7 @@ impl Maker<'_> {
         };
         let costs = LineCosts {
             hit: ticks(self.costs.lines.hit),
-            transfer: self.distance(1.0),
+            transfer: self.transfer.clone(),
             arbitration,
         };
         CacheLine::new(self.engine.handle(), name, toll, costs)
@@ -282,8 +282,7 @@ impl Maker<'_> {
     }
 
     fn spin_lock(&self, name: &str, toll: Toll) -> SpinLock {
-        let hand_off = self.distance(self.costs.lines.hand_off);
-        SpinLock::new(self.engine.handle(), name, toll, hand_off)
+        SpinLock::new(self.engine.handle(), name, toll, self.hand_off.clone())
     }
 
     fn lock(&self, name: &str, toll: Toll) -> QueueLock {
@@ -308,15 +307,18 @@ impl Maker<'_> {
         };
         WaitQueue::new(self.engine.handle(), name, toll, costs)
     }
+}
 
-    /// Cost of a number of transfers between two CPUs; looked up, since a contended line compares all that wait for it.
-    fn distance(&self, transfers: f64) -> Distance {
-        let lines = &self.costs.lines;
-        let costs = Nearness::ALL.map(|nearness| ticks(transfers * lines.access(nearness)));
-        let positions = Rc::clone(&self.positions);
-        Distance::by(move |from, to| {
-            let (from, to) = (positions[from.0 as usize], positions[to.0 as usize]);
-            costs[from.nearness(to) as usize]
-        })
-    }
+/// Cost of a number of transfers between two CPUs; looked up, since a contended line compares all that wait for it.
+fn distance(costs: &Costs, transfers: f64) -> Distance {
+    let Costs {
+        lines, topology, ..
+    } = costs;
+    let costs = Nearness::ALL.map(|nearness| ticks(transfers * lines.access(nearness)));
+    let positions = (0..topology.cpus()).map(|cpu| topology.position(cpu));
+    let positions: Vec<Position> = positions.collect();
+    Distance::by(move |from, to| {
+        let (from, to) = (positions[from.0 as usize], positions[to.0 as usize]);
+        costs[from.nearness(to) as usize]
+    })
 }

@@ -49,8 +49,14 @@ impl CpuMask {
         Self(self.0 & !(1 << cpu))
     }
 
+    /// The vCPUs, the lowest first.
     fn cpus(self) -> impl Iterator<Item = u32> {
-        (0..MOST_VCPUS).filter(move |cpu| self.0 >> cpu & 1 == 1)
+        let rests = std::iter::successors(Some(self.0), |rest| Some(rest & (rest - 1)));
+        rests.take(self.len()).map(u64::trailing_zeros)
+    }
+
+    fn len(self) -> usize {
+        self.0.count_ones() as usize
     }
 }
 
@@ -163,7 +169,9 @@ impl Shim {
         let Hold { sending, handling } = self.hold;
         let scale = self.hold_scale(cx);
         cx.charge(self.tolls.ipi_send, scaled(sending, scale)).await;
-        let targets: Vec<_> = self.flush_cpumask.get().cpus().map(CoreId).collect();
+        let mask = self.flush_cpumask.get();
+        let mut targets = Vec::with_capacity(mask.len());
+        targets.extend(mask.cpus().map(CoreId));
         let handling = scaled(handling, scale);
         self.invalidate_tlb
             .send_and_wait(cx, &targets, handling)
