@@ -114,7 +114,7 @@ pub enum BillingError {
     Demand(#[from] DemandError),
     /// Rates that the table is calibrated to are not those of a machine with its other figures.
     #[error(
-        "--costs: {key}: the model cannot meet it on {of}; expected a cost that goes with the other figures"
+        "{key}: the model cannot meet it on {of}; expected a cost that goes with the other figures"
     )]
     Uncalibrated {
         /// The figure that is furthest off.
@@ -150,6 +150,7 @@ impl BillingError {
             self,
             Self::Flush(FlushError::VariationOutOfRange(_) | FlushError::HoldTooShort { .. })
                 | Self::Demand(DemandError::Endless { .. })
+                | Self::Uncalibrated { .. }
         );
         if !is_of_table {
             return self;
