@@ -30,6 +30,7 @@ use pagetoll_bill::{
 use pagetoll_cost::{CostKey, CostTable, Prices};
 use pagetoll_units::Pages;
 
+use self::demand::Calibrations;
 use crate::costs;
 use crate::error::{BillingError, RequestError};
 
@@ -40,7 +41,7 @@ pub const DEFAULT_SAMPLES: u32 = 200;
 pub const MOST_SAMPLES: u32 = 100_000;
 
 /// A seeded sequence of samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Samples {
     /// Number of samples; at least one.
     pub count: u32,
@@ -110,6 +111,14 @@ pub(crate) trait Request: Send + Sync {
     /// The table lacks a figure; a stop; as the route says.
     fn run(&self, stop: &Stop) -> Result<Modelled, BillingError>;
 
+    /// Runs it for its samples alone: rows may lack checks that take runs of their own.
+    ///
+    /// # Errors
+    /// As [`Request::run`].
+    fn sampled(&self, _: &Calibrations, stop: &Stop) -> Result<Vec<Sampled>, BillingError> {
+        Ok(self.run(stop)?.rows)
+    }
+
     /// Bills it.
     ///
     /// # Errors
@@ -132,7 +141,7 @@ pub(crate) struct Ordered {
     /// SHA-256 of the table's text.
     digest: String,
     pub(crate) samples: Samples,
-    /// The figure that has another value than the table's, in each sample; of none, samples are drawn.
+    /// A figure that has another value than the table's, in each sample beyond those that are drawn.
     pub(crate) changes: Vec<(CostKey, f64)>,
 }
 
@@ -153,18 +162,25 @@ impl Ordered {
         })
     }
 
+    /// Number of samples: those that are drawn, then those of the changes.
+    pub(crate) fn count(&self) -> u32 {
+        let changes = u32::try_from(self.changes.len()).unwrap_or(u32::MAX);
+        self.samples.count.saturating_add(changes)
+    }
+
     /// The prices of sample number `index`.
     pub(crate) fn prices(&self, index: u32) -> Prices<'_> {
-        match self.changes.get(index as usize) {
+        let change = index.checked_sub(self.samples.count);
+        match change.and_then(|change| self.changes.get(change as usize)) {
             Some(&(key, value)) => self.costs.prices_with(key, value),
             None => self.samples.prices(&self.costs, index.into()),
         }
     }
 
-    /// Takes one sample for each change instead of drawing any.
-    pub(crate) fn change(&mut self, changes: Vec<(CostKey, f64)>) {
-        self.samples.count = u32::try_from(changes.len()).unwrap_or(u32::MAX);
-        self.changes = changes;
+    /// The seed of a run on sample number `index`; drawn samples and changes are counted from 0 each.
+    pub(crate) fn seed(&self, index: u32) -> u64 {
+        let change = index.checked_sub(self.samples.count);
+        self.samples.seed ^ u64::from(change.unwrap_or(index))
     }
 
     /// Refuses a table of another unit than the time that the route's model computes.

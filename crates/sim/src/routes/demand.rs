@@ -3,6 +3,7 @@
 //! A row shows the sample in the middle, with its own tolls: what a page took of its vCPU's thread, and, where the
 //! thread slept, what it took of the reader that served it; what is left is waiting in queues and for a CPU.
 
+mod calibrations;
 mod compare;
 mod usl;
 
@@ -16,12 +17,13 @@ use rayon::prelude::*;
 
 use super::{Modelled, Ordered, Sampled, Samples};
 use crate::contention::demand::{
-    MOST_BATCH, MOST_VCPUS, Mechanism, Miss, Property, RunResult, Scenario, Trials, calibrate, run,
-    run_broken,
+    Calibration, Defect, DemandError, Evidence, MOST_BATCH, MOST_VCPUS, Mechanism, Miss, Property,
+    RunResult, Scenario, Trials, calibrate, run, run_broken,
 };
 use crate::error::{BillingError, RequestError};
 use crate::sensitivity::{Sensitivity, dominating};
 
+pub(crate) use calibrations::Calibrations;
 pub use compare::{Errors, Summary, summary};
 
 /// Rates are those of the steady state, so pages are few: those that each vCPU populates while it is counted, a few
@@ -121,7 +123,9 @@ impl super::Request for Request {
         let costs = &self.ordered.costs;
         let topology = costs.topology()?;
         let scenarios = scenarios(self);
-        let (machines, left_out) = meeting(machines(&self.ordered, topology, &scenarios, stop)?)?;
+        let calibrations = Calibrations::default();
+        let machines = machines(&self.ordered, &scenarios, &calibrations, stop)?;
+        let (machines, left_out) = meeting(machines)?;
         let controls = scenarios.par_iter().map(|scenario| {
             stop.check()?;
             controls(topology, &costs.prices(), scenario)
@@ -129,7 +133,7 @@ impl super::Request for Request {
         let controls: Vec<_> = controls.collect::<Result<_, BillingError>>()?;
         let rows = scenarios.iter().zip(controls).enumerate();
         let sampled = rows.map(|(cell, (scenario, controls))| {
-            let runs: Vec<&RunResult> = machines.iter().map(|one| &one.runs[cell]).collect();
+            let runs = runs_of(&machines, cell);
             let Sampled { row, samples } = row(scenario, &runs);
             (row.with_checks(checks(&runs, &controls)), samples)
         });
@@ -151,22 +155,44 @@ impl super::Request for Request {
             notes,
         })
     }
+
+    fn sampled(
+        &self,
+        calibrations: &Calibrations,
+        stop: &Stop,
+    ) -> Result<Vec<Sampled>, BillingError> {
+        let scenarios = scenarios(self);
+        let (machines, _) = meeting(machines(&self.ordered, &scenarios, calibrations, stop)?)?;
+        let rows = scenarios.iter().enumerate();
+        Ok(rows
+            .map(|(cell, scenario)| row(scenario, &runs_of(&machines, cell)))
+            .collect())
+    }
 }
 
 /// Every sample of the table.
 fn machines(
     ordered: &Ordered,
-    topology: Topology,
     scenarios: &[Scenario],
+    calibrations: &Calibrations,
     stop: &Stop,
 ) -> Result<Vec<Machine>, BillingError> {
+    let topology = ordered.costs.topology()?;
     let indices = (0..ordered.samples.count).into_par_iter();
     let machines = indices.map(|index| {
         stop.check()?;
         let seed = ordered.samples.seed.wrapping_add(index.into());
-        Bench { topology, seed }.machine(&ordered.prices(index), scenarios)
+        let prices = ordered.prices(index);
+        let calibration =
+            calibrations.of_sample(ordered, index, || calibrate(topology, &prices, seed))?;
+        Bench { topology, seed }.machine(&prices, &calibration, scenarios)
     });
     machines.collect()
+}
+
+/// The runs of a scenario on all machines.
+fn runs_of(machines: &[Machine], cell: usize) -> Vec<&RunResult> {
+    machines.iter().map(|one| &one.runs[cell]).collect()
 }
 
 /// Every row's scenario, in the order of the bill.
@@ -205,18 +231,30 @@ struct Bench {
 }
 
 impl Bench {
-    fn machine(self, prices: &Prices<'_>, scenarios: &[Scenario]) -> Result<Machine, BillingError> {
-        let Self { topology, seed } = self;
-        let calibration = calibrate(topology, prices, seed)?;
-        let ran = scenarios.iter().map(|scenario| {
-            let scenario = Scenario { seed, ..*scenario };
-            let factors = calibration.factors(scenario.mechanism);
-            run(topology, prices, factors, &scenario)
-        });
+    fn machine(
+        self,
+        prices: &Prices<'_>,
+        calibration: &Calibration,
+        scenarios: &[Scenario],
+    ) -> Result<Machine, BillingError> {
+        let runs = scenarios.iter();
+        let runs = runs.map(|scenario| self.run(prices, calibration, scenario));
         Ok(Machine {
-            runs: ran.collect::<Result<_, _>>()?,
-            misses: calibration.misses,
+            runs: runs.collect::<Result<_, _>>()?,
+            misses: calibration.misses.clone(),
         })
+    }
+
+    fn run(
+        self,
+        prices: &Prices<'_>,
+        calibration: &Calibration,
+        scenario: &Scenario,
+    ) -> Result<RunResult, DemandError> {
+        let Self { topology, seed } = self;
+        let scenario = Scenario { seed, ..*scenario };
+        let factors = calibration.factors(scenario.mechanism);
+        run(topology, prices, factors, &scenario)
     }
 }
 
@@ -253,9 +291,16 @@ fn controls(
     prices: &Prices<'_>,
     scenario: &Scenario,
 ) -> Result<Vec<(Property, u64)>, BillingError> {
+    let mut ran: Vec<(Defect, Evidence)> = Vec::new();
     let properties = Property::checked_on(scenario.mechanism).iter();
     let failed = properties.map(|&property| {
-        let broken = run_broken(topology, prices, scenario, property.defect())?;
+        let defect = property.defect();
+        let before = ran.iter().find(|(of, _)| *of == defect).copied();
+        let (_, broken) = match before {
+            Some(before) => before,
+            None => (defect, run_broken(topology, prices, scenario, defect)?),
+        };
+        ran.push((defect, broken));
         Ok((property, broken.trials(property).failed))
     });
     failed.collect()
@@ -366,10 +411,12 @@ fn with_one_reader(
         ..*scenario
     });
     let both: Vec<Scenario> = several.iter().copied().chain(with_one).collect();
-    let seed = samples.seed;
-    let runs = Bench { topology, seed }
-        .machine(&costs.prices(), &both)?
-        .runs;
+    let (seed, prices) = (samples.seed, costs.prices());
+    let calibration = calibrate(topology, &prices, seed)?;
+    let bench = Bench { topology, seed };
+    let runs = both.par_iter();
+    let runs = runs.map(|scenario| bench.run(&prices, &calibration, scenario));
+    let runs: Vec<RunResult> = runs.collect::<Result<_, _>>()?;
     let (with_several, with_one) = runs.split_at(several.len());
     let gains = several.iter().zip(with_several.iter().zip(with_one));
     let gains = gains.map(|(scenario, (several, one))| {
@@ -396,22 +443,21 @@ fn sensitivities(
         topology,
         seed: samples.seed,
     };
-    let rates = |key: CostKey, value: f64| -> Result<Vec<f64>, BillingError> {
+    let moved = |key: CostKey, value: f64| -> Result<Vec<f64>, BillingError> {
         stop.check()?;
-        let ran = bench.machine(&costs.prices_with(key, value), scenarios)?;
-        Ok(ran.runs.iter().map(|ran| ran.pages_per_second).collect())
+        rates(bench, &costs.prices_with(key, value), scenarios)
     };
-    let given = bench.machine(&costs.prices(), scenarios)?.runs;
+    let given = rates(bench, &costs.prices(), scenarios)?;
     let figures: Vec<_> = costs.figures().collect();
     let ends: Vec<(CostKey, Vec<f64>, Vec<f64>)> = figures
         .into_par_iter()
-        .map(|(key, figure)| Ok((key, rates(key, figure.low)?, rates(key, figure.high)?)))
+        .map(|(key, figure)| Ok((key, moved(key, figure.low)?, moved(key, figure.high)?)))
         .collect::<Result<_, BillingError>>()?;
     let of_row = |(cell, scenario): (usize, &Scenario)| {
         let all = ends.iter().map(|(key, low, high)| Sensitivity {
             key: key.name(),
             at_low: low[cell],
-            at_value: given[cell].pages_per_second,
+            at_value: given[cell],
             at_high: high[cell],
         });
         let named: Vec<String> = dominating(all.collect()).iter().map(words).collect();
@@ -424,6 +470,17 @@ fn sensitivities(
         )
     };
     Ok(scenarios.iter().enumerate().map(of_row).collect())
+}
+
+/// Rates of the scenarios on a machine, in pages a second.
+fn rates(
+    bench: Bench,
+    prices: &Prices<'_>,
+    scenarios: &[Scenario],
+) -> Result<Vec<f64>, BillingError> {
+    let calibration = calibrate(bench.topology, prices, bench.seed)?;
+    let ran = bench.machine(prices, &calibration, scenarios)?;
+    Ok(ran.runs.iter().map(|ran| ran.pages_per_second).collect())
 }
 
 fn words(one: &Sensitivity) -> String {

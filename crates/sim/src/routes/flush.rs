@@ -9,13 +9,14 @@ use pagetoll_backend::Stop;
 use pagetoll_bill::route::Flush;
 use pagetoll_bill::spec::{Ipi, WhatIf};
 use pagetoll_bill::{Operation, RowKey, Spec, System, Toll};
-use pagetoll_cost::{CostKey, Prices};
+use pagetoll_cost::{CostError, CostKey, CostTable, Prices};
 use pagetoll_models::xen::FullFlush;
 use pagetoll_units::Nanos;
 use rayon::prelude::*;
 
 use self::timeline::TimelineFile;
 use super::counted::ONE_BY_ONE;
+use super::demand::Calibrations;
 use super::{DEFAULT_SAMPLES, Modelled, Ordered, Sampled, versions};
 use crate::contention::flush_lock::{
     self, FlushCosts, FlushDemand, FlushSetup, MOST_VCPUS, WaitsWith,
@@ -111,8 +112,7 @@ impl super::Request for Request {
     /// The table lacks a figure; a deadlock of the simulated vCPUs; a timeline that cannot be written.
     fn run(&self, stop: &Stop) -> Result<Modelled, BillingError> {
         let Ordered { costs, samples, .. } = &self.ordered;
-        KEYS.into_iter()
-            .try_for_each(|key| costs.figure(key).map(drop))?;
+        check(costs)?;
         let mut notes = notes(self);
         let settings = settings(self);
         if let (Some(timeline), Some(&setting)) = (&self.timeline, settings.first()) {
@@ -127,6 +127,18 @@ impl super::Request for Request {
         }
         Ok(Modelled { rows, notes })
     }
+
+    fn sampled(&self, _: &Calibrations, stop: &Stop) -> Result<Vec<Sampled>, BillingError> {
+        check(&self.ordered.costs)?;
+        let settings = settings(self).into_iter();
+        settings.map(|setting| row(self, setting, stop)).collect()
+    }
+}
+
+/// Refuses a table that lacks a figure.
+fn check(costs: &CostTable) -> Result<(), CostError> {
+    KEYS.into_iter()
+        .try_for_each(|key| costs.figure(key).map(drop))
 }
 
 fn notes(request: &Request) -> Vec<String> {
@@ -210,16 +222,11 @@ const fn model(mechanism: Flush) -> FullFlush {
 
 fn row(request: &Request, setting: Setting, stop: &Stop) -> Result<Sampled, BillingError> {
     let ordered = &request.ordered;
-    let samples = ordered.samples;
-    let indices = (0..samples.count).into_par_iter();
+    let indices = (0..ordered.count()).into_par_iter();
     let drawn = indices.map(|index| {
         stop.check()?;
-        let prices = ordered.prices(index);
-        Ok(tolls(&profile(
-            &prices,
-            setting,
-            samples.seed ^ u64::from(index),
-        )?))
+        let profile = profile(&ordered.prices(index), setting, ordered.seed(index))?;
+        Ok(tolls(&profile))
     });
     let drawn = drawn.collect::<Result<_, BillingError>>()?;
     Ok(Sampled::new(

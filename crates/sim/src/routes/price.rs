@@ -50,7 +50,7 @@ pub(crate) fn samples<C>(
     counted: &Counted<C>,
     ordered: &Ordered,
 ) -> Result<Vec<Vec<Toll>>, CostError> {
-    let indices = 0..ordered.samples.count;
+    let indices = 0..ordered.count();
     let priced = indices.map(|index| tolls(tariff, counted, &ordered.prices(index)));
     priced.collect()
 }

@@ -10,30 +10,33 @@ use pagetoll_cost::{CostKey, CostTable};
 use rayon::prelude::*;
 
 use crate::backend;
-use crate::routes::{Modelled, Ordered};
+use crate::routes::demand::Calibrations;
+use crate::routes::{Ordered, Sampled};
 use crate::sensitivity::{Sensitivity, dominating};
 use crate::validate::Comparison;
 
 /// Orders by their words.
 pub type Specs = BTreeMap<String, Spec>;
 
-/// An order that was run on all samples of its table, and once for each move of a single figure of it.
+/// An order that was run, on all samples of its table and on each move of a single figure of it.
 pub(super) struct RunOrder {
-    route: Route,
-    drawn: Ran,
-    /// Absent for demand, whose moves take minutes: `pagetoll bill demand --sensitivity` makes them.
-    moved: Option<Ran>,
+    ordered: Ordered,
+    /// Rows without checks.
+    rows: Vec<Sampled>,
 }
 
 impl RunOrder {
-    fn new(spec: &Spec, stop: &Stop) -> Result<Self, Error> {
-        let ran = |change| Ran::new(spec, change, stop);
+    /// Runs an order. Demand is run without moves, which take minutes: `pagetoll bill demand --sensitivity` makes them.
+    fn new(spec: &Spec, calibrations: &Calibrations, stop: &Stop) -> Result<Self, Error> {
+        let mut request = backend::request(spec)?;
+        if spec.route != Route::Demand {
+            request.ordered_mut().changes = moves(&request.ordered().costs);
+        }
+        let ordered = request.ordered();
+        let rows = request.sampled(calibrations, stop);
         Ok(Self {
-            route: spec.route,
-            drawn: ran(|_| Vec::new())?,
-            moved: (spec.route != Route::Demand)
-                .then(|| ran(moves))
-                .transpose()?,
+            rows: rows.map_err(|error| error.of_table(&ordered.costs.file))?,
+            ordered: ordered.clone(),
         })
     }
 }
@@ -41,13 +44,14 @@ impl RunOrder {
 /// Orders that were run, by their words: or the reason why one cannot be.
 pub(super) type RunOrders = BTreeMap<String, Result<RunOrder, String>>;
 
-/// Runs all orders, side by side.
+/// Runs all orders, side by side; what they have in common once.
 ///
 /// # Errors
 /// A stop, or a failure that the orders are no reason for.
 pub(super) fn run_all(specs: &Specs, stop: &Stop) -> Result<RunOrders, Error> {
+    let calibrations = Calibrations::default();
     let ran = specs.par_iter().map(|(words, spec)| {
-        let ran = match RunOrder::new(spec, stop) {
+        let ran = match RunOrder::new(spec, &calibrations, stop) {
             Ok(ran) => Ok(ran),
             Err(refused) if refused.class() == Class::BadInput => Err(refused.to_string()),
             Err(failed) => return Err(failed),
@@ -80,33 +84,27 @@ pub(super) fn compare(
         Some(Err(refused)) => Err(format!("{words}: {refused}")),
         None => Err(format!("{words}: not run")),
     };
-    let combined = |part: fn(&RunOrder) -> Option<&Ran>| -> Result<Option<Vec<f64>>, String> {
-        let one = |words: &str, row: &Option<String>| -> Result<Option<Vec<f64>>, String> {
-            let ran = part(of(words)?);
-            ran.map(|ran| ran.values(model, row, unit)).transpose()
-        };
-        let row_before = model.row_before.as_ref().or(model.row.as_ref()).cloned();
-        Ok(match model.orders(unit)? {
-            Orders::One(order) => one(order, &model.row)?,
-            Orders::Two(before, after) => one(before, &row_before)?
-                .zip(one(after, &model.row)?)
-                .map(|(before, after)| compared(unit, before, after)),
-        })
+    let one = |words: &str, row: &Option<String>| of(words)?.values(model, row, unit);
+    let row_before = model.row_before.as_ref().or(model.row.as_ref()).cloned();
+    let orders = model.orders(unit)?;
+    let Values { drawn, moved } = match orders {
+        Orders::One(order) => one(order, &model.row)?,
+        Orders::Two(before, after) => {
+            let (before, after) = (one(before, &row_before)?, one(after, &model.row)?);
+            Values {
+                drawn: compared(unit, before.drawn, after.drawn),
+                moved: compared(unit, before.moved, after.moved),
+            }
+        }
     };
-    let drawn = combined(|order| Some(&order.drawn))?.unwrap_or_default();
-    let moved = combined(|order| order.moved.as_ref())?.unwrap_or_default();
-    let (Orders::One(order) | Orders::Two(_, order)) = model.orders(unit)?;
-    let RunOrder {
-        route,
-        drawn: Ran { ordered, .. },
-        ..
-    } = of(order)?;
-    let keys = ordered.costs.figures().map(|(key, _)| key.name());
+    let (Orders::One(order) | Orders::Two(_, order)) = orders;
+    let Ordered { costs, route, .. } = &of(order)?.ordered;
+    let keys = costs.figures().map(|(key, _)| key.name());
     let sensitivity = sensitivity(keys, &moved);
     Ok(Comparison::new(
         published,
         *route,
-        &ordered.costs,
+        costs,
         drawn,
         sensitivity,
     ))
@@ -134,37 +132,24 @@ fn sensitivity(keys: impl Iterator<Item = &'static str>, moved: &[f64]) -> Vec<S
     dominating(all.collect())
 }
 
-/// A run order: its table and samples, and its rows.
-struct Ran {
-    ordered: Ordered,
-    modelled: Modelled,
+/// A figure's numbers.
+struct Values {
+    /// On the samples that were drawn.
+    drawn: Vec<f64>,
+    /// On each key of the table at its low, its value and its high; of demand none.
+    moved: Vec<f64>,
 }
 
-impl Ran {
-    fn new(
-        spec: &Spec,
-        change: fn(&CostTable) -> Vec<(CostKey, f64)>,
-        stop: &Stop,
-    ) -> Result<Self, Error> {
-        let mut request = backend::request(spec)?;
-        let changes = change(&request.ordered().costs);
-        if !changes.is_empty() {
-            request.ordered_mut().change(changes);
-        }
-        let modelled = request.run(stop)?;
-        let ordered = request.ordered().clone();
-        Ok(Self { ordered, modelled })
-    }
-
+impl RunOrder {
     /// The figure's number in each sample.
     fn values(
         &self,
         model: &ModelOrder,
         row: &Option<String>,
         unit: PublishedUnit,
-    ) -> Result<Vec<f64>, String> {
+    ) -> Result<Values, String> {
         let selection = RowSelection::new(row);
-        let rows = &self.modelled.rows;
+        let rows = &self.rows;
         let selected: Vec<_> = rows
             .iter()
             .filter(|one| selection.includes(&one.row.key))
@@ -199,12 +184,15 @@ impl Ran {
                 PublishedUnit::Ns | PublishedUnit::Ratio | PublishedUnit::Share => cost + beside,
             })
         };
-        row.samples.iter().zip(&beside).map(value).collect()
+        let values = row.samples.iter().zip(&beside).map(value);
+        let mut drawn = values.collect::<Result<Vec<f64>, String>>()?;
+        let moved = drawn.split_off(drawn.len().min(self.ordered.samples.count as usize));
+        Ok(Values { drawn, moved })
     }
 
     /// The cost that is paid beside the row, in each sample.
     fn beside(&self, model: &ModelOrder) -> Result<Vec<f64>, String> {
-        let indices = 0..self.ordered.samples.count;
+        let indices = 0..self.ordered.count();
         let Some(name) = &model.beside else {
             return Ok(indices.map(|_| 0.0).collect());
         };
