@@ -1,12 +1,25 @@
 //! The contended cache line against a list of who waits.
 
-use pagetoll_engine::{Arbitration, CacheLine, CoreId, LineCosts, Ticks};
+use pagetoll_engine::{Arbitration, CacheLine, CoreId, Distance, LineCosts, Ticks};
 use proptest::prelude::*;
 
-use crate::{Bench, Notes, along_a_line};
+use crate::{Bench, Notes};
 
 const HIT: u64 = 2;
 const STEP: u64 = 5;
+
+/// Cost of a transfer between two cores.
+type Transfer = fn(usize, usize) -> u64;
+
+/// Hardly two cores are as far from a third.
+fn along_a_line(from: usize, to: usize) -> u64 {
+    from.abs_diff(to) as u64 * STEP
+}
+
+/// Cores of a group are as far from one another as from each of another group.
+fn in_groups(from: usize, to: usize) -> u64 {
+    (1 + (from / 6).abs_diff(to / 6) as u64) * STEP
+}
 
 /// Index of the next waiter to serve, by the costs of serving them, in the order of their arrival.
 fn next(arbitration: Arbitration, passed: u32, costs: impl Iterator<Item = u64>) -> usize {
@@ -20,13 +33,17 @@ fn next(arbitration: Arbitration, passed: u32, costs: impl Iterator<Item = u64>)
 }
 
 /// Ends of single accesses, one per core; accesses that only read are served along with the first of them.
-fn oracle(comes: &[(u64, bool)], arbitration: Arbitration) -> Vec<(u64, usize)> {
+fn oracle(
+    comes: &[(u64, bool)],
+    arbitration: Arbitration,
+    transfer: Transfer,
+) -> Vec<(u64, usize)> {
     let mut waiting: Vec<usize> = (0..comes.len()).collect();
     waiting.sort_by_key(|&i| (comes[i].0, i));
     let (mut free_at, mut owner, mut passed) = (0, None, 0);
     let mut ends = Vec::new();
     while !waiting.is_empty() {
-        let cost = |i: usize| owner.map_or(HIT, |owner: usize| i.abs_diff(owner) as u64 * STEP);
+        let cost = |i: usize| owner.map_or(HIT, |owner| transfer(owner, i));
         let here = waiting.iter().filter(|&&i| comes[i].0 <= free_at).count();
         let place = next(
             arbitration,
@@ -53,20 +70,24 @@ fn oracle(comes: &[(u64, bool)], arbitration: Arbitration) -> Vec<(u64, usize)> 
     ends
 }
 
-fn line_of(bench: &Bench, arbitration: Arbitration) -> CacheLine {
+fn line_of(bench: &Bench, arbitration: Arbitration, transfer: Transfer) -> CacheLine {
     let costs = LineCosts {
         hit: Ticks(HIT),
-        transfer: along_a_line(STEP),
+        transfer: Distance::by(move |from, to| Ticks(transfer(from.index(), to.index()))),
         arbitration,
     };
     CacheLine::new(bench.engine.handle(), "line", bench.wait, costs)
 }
 
 /// Ends of the accesses, in the order of time, and the ticks that were recorded as waiting.
-fn run(comes: &[(u64, bool)], arbitration: Arbitration) -> (Vec<(u64, usize)>, u64) {
+fn run(
+    comes: &[(u64, bool)],
+    arbitration: Arbitration,
+    transfer: Transfer,
+) -> (Vec<(u64, usize)>, u64) {
     let mut bench = Bench::small();
     let (work, wait) = (bench.work, bench.wait);
-    let line = line_of(&bench, arbitration);
+    let line = line_of(&bench, arbitration, transfer);
     let notes = Notes::new();
     for (i, &(comes, reads)) in comes.iter().enumerate() {
         let (line, notes) = (line.clone(), notes.clone());
@@ -95,15 +116,17 @@ fn run(comes: &[(u64, bool)], arbitration: Arbitration) -> (Vec<(u64, usize)>, u
 proptest! {
     #[test]
     fn accesses_follow_the_oracle(
-        comes in prop::collection::vec((1..80u64, any::<bool>()), 1..24),
+        comes in prop::collection::vec((1..80u64, any::<bool>()), 1..60),
         bound in 0..6u32,
     ) {
         let writes: Vec<_> = comes.iter().map(|&(comes, _)| (comes, false)).collect();
         for arbitration in [Arbitration::Fifo, Arbitration::NearFirst { bound }] {
             for comes in [&comes, &writes] {
-                let expected = oracle(comes, arbitration);
-                let waited = expected.iter().map(|&(end, i)| end - comes[i].0).sum();
-                prop_assert_eq!(run(comes, arbitration), (expected, waited));
+                for transfer in [along_a_line, in_groups] {
+                    let expected = oracle(comes, arbitration, transfer);
+                    let waited = expected.iter().map(|&(end, i)| end - comes[i].0).sum();
+                    prop_assert_eq!(run(comes, arbitration, transfer), (expected, waited));
+                }
             }
         }
     }
@@ -116,7 +139,7 @@ fn near_first_passes_the_oldest_only_so_often() {
     comes[0].0 = 1;
     comes[9].0 = 2;
     let order = |arbitration| {
-        run(&comes, arbitration)
+        run(&comes, arbitration, along_a_line)
             .0
             .iter()
             .map(|end| end.1)
@@ -135,7 +158,7 @@ fn near_first_passes_the_oldest_only_so_often() {
 #[test]
 fn the_owner_hits() {
     let mut bench = Bench::small();
-    let line = line_of(&bench, Arbitration::Fifo);
+    let line = line_of(&bench, Arbitration::Fifo, along_a_line);
     let used = line.clone();
     bench.spawn("client", 3, async move |cx| {
         used.access(&cx).await;
@@ -149,7 +172,7 @@ fn the_owner_hits() {
 #[test]
 fn a_copy_is_read_again_for_nothing_until_the_owner_takes_it_back() {
     let mut bench = Bench::small();
-    let line = line_of(&bench, Arbitration::Fifo);
+    let line = line_of(&bench, Arbitration::Fifo, along_a_line);
     let notes = Notes::new();
     for (core, pause) in [(0, 0), (3, 100)] {
         let (line, notes) = (line.clone(), notes.clone());

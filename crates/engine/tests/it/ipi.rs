@@ -27,7 +27,7 @@ fn shots() -> impl Strategy<Value = Vec<Shot>> {
 }
 
 /// Time at which each sender has all acknowledgements. Sender `i` is on core `i`; sending takes no time.
-fn oracle(shots: &[Shot]) -> Vec<u64> {
+fn oracle(shots: &[Shot], flight: u64) -> Vec<u64> {
     let mut ends: Vec<u64> = shots.iter().map(|shot| shot.at).collect();
     for core in 6..12u32 {
         let away = |sender: usize| u64::from(core) - sender as u64;
@@ -37,7 +37,7 @@ fn oracle(shots: &[Shot]) -> Vec<u64> {
             .enumerate()
             .filter(|(_, shot)| shot.targets.contains(&core))
         {
-            arrivals.push((shot.at + away(i) * FLIGHT, shot.at, i));
+            arrivals.push((shot.at + away(i) * flight, shot.at, i));
         }
         arrivals.sort_unstable();
         let mut free_at = 0;
@@ -49,13 +49,13 @@ fn oracle(shots: &[Shot]) -> Vec<u64> {
     ends
 }
 
-fn ipi(bench: &Bench, send: u64) -> Ipi {
+fn ipi(bench: &Bench, send: u64, flight: u64) -> Ipi {
     let tolls = IpiTolls {
         send: bench.work,
         wait: bench.wait,
         handle: bench.work,
     };
-    let (flight, acknowledge) = (along_a_line(FLIGHT), along_a_line(1));
+    let (flight, acknowledge) = (along_a_line(flight), along_a_line(1));
     let costs = IpiCosts {
         send: Ticks(send),
         flight,
@@ -66,10 +66,10 @@ fn ipi(bench: &Bench, send: u64) -> Ipi {
 
 proptest! {
     #[test]
-    fn acknowledgements_follow_the_oracle(shots in shots()) {
+    fn acknowledgements_follow_the_oracle(shots in shots(), flight in prop_oneof![Just(0), Just(FLIGHT)]) {
         let mut bench = Bench::small();
         let work = bench.work;
-        let ipi = ipi(&bench, 0);
+        let ipi = ipi(&bench, 0, flight);
         let notes = Notes::new();
         for (i, shot) in shots.iter().cloned().enumerate() {
             let (ipi, notes) = (ipi.clone(), notes.clone());
@@ -83,7 +83,7 @@ proptest! {
         bench.engine.run().unwrap();
         let mut ends = notes.take();
         ends.sort_unstable();
-        prop_assert_eq!(ends, oracle(&shots).into_iter().enumerate().collect::<Vec<_>>());
+        prop_assert_eq!(ends, oracle(&shots, flight).into_iter().enumerate().collect::<Vec<_>>());
         let handled: u64 = shots.iter().map(|shot| shot.targets.len() as u64 * shot.handling).sum();
         let cores = (6..12).map(|core| bench.engine.interrupts_of(CoreId(core)));
         let paid: u64 = cores.map(|core| bench.engine.total(core, work).ticks.0).sum();
@@ -95,7 +95,7 @@ proptest! {
 fn what_runs_on_a_target_stands_still() {
     let mut bench = Bench::small();
     let (work, notes) = (bench.work, Notes::new());
-    let ipi = ipi(&bench, 10);
+    let ipi = ipi(&bench, 10, FLIGHT);
     let sent = ipi.clone();
     bench.spawn("sender", 0, async move |cx| {
         sent.send_and_wait(&cx, &[CoreId(1), CoreId(2)], Ticks(50))
@@ -125,7 +125,7 @@ fn what_runs_on_a_target_stands_still() {
 fn a_masked_core_handles_later() {
     let mut bench = Bench::small();
     let (work, ends) = (bench.work, Notes::new());
-    let (ipi, noted) = (ipi(&bench, 0), ends.clone());
+    let (ipi, noted) = (ipi(&bench, 0, FLIGHT), ends.clone());
     bench.spawn("masker", 1, async move |cx| {
         let mask = cx.mask_interrupts();
         cx.charge(work, Ticks(100)).await;
@@ -147,7 +147,7 @@ fn a_masked_core_handles_later() {
 #[test]
 fn a_sender_can_interrupt_its_own_core() {
     let mut bench = Bench::small();
-    let ipi = ipi(&bench, 2);
+    let ipi = ipi(&bench, 2, FLIGHT);
     bench.spawn("sender", 4, async move |cx| {
         ipi.send_and_wait(&cx, &[CoreId(4), CoreId(4)], Ticks(10))
             .await;
