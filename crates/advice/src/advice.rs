@@ -49,7 +49,7 @@ pub struct Undecided<'r> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<Figure>,
     /// Items of which nothing was recorded, such as `calls/UFFDIO_COPY`.
-    pub unknown: Vec<String>,
+    pub unknown: Vec<&'r str>,
     /// Tracepoints that were not recorded and tell of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<&'static str>,

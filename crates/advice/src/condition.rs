@@ -113,15 +113,12 @@ impl Condition {
             Some(Per::Count(selector)) => Some(selector),
             Some(Per::Unit) | None => None,
         };
-        let is_known = |selector: &&Selector| {
-            selector.is_recorded(recorded) || Measure::Count.sum(selector, parties) > 0
-        };
-        let selectors = [Some(&self.count), divisor].into_iter().flatten();
-        let (known, unknown): (Vec<_>, Vec<_>) = selectors.partition(is_known);
-        let is_nothing = |selector: &Selector| {
-            known.contains(&selector) && Measure::Count.sum(selector, parties) == 0
-        };
+        let is_counted = |selector: &Selector| Measure::Count.sum(selector, parties) > 0;
+        let is_known = |selector: &Selector| selector.is_recorded(recorded) || is_counted(selector);
+        let is_nothing = |selector: &Selector| is_known(selector) && !is_counted(selector);
         let is_too_few = self.at_least.is_some_and(|least| least > 0.0) && is_nothing(&self.count);
+        let selectors = [Some(&self.count), divisor].into_iter().flatten();
+        let unknown: Vec<_> = selectors.filter(|selector| !is_known(selector)).collect();
         if unknown.is_empty() || divisor.is_some_and(is_nothing) || is_too_few {
             let figure = self.holds(parties);
             return figure.map_or(Judgement::Fails, Judgement::Holds);

@@ -1,7 +1,5 @@
 //! All rules, and how they are tried.
 
-use std::collections::BTreeSet;
-
 use pagetoll_observation::{Observation, Party, Recorded};
 use thiserror::Error;
 
@@ -143,12 +141,13 @@ fn strongest<'r>(rule: &'r Rule, observation: &Observation) -> Option<(Subject, 
         Scope::Party => {
             let tried = parties.chunks(1).filter_map(|party| {
                 let tried = tried(rule, party, &capture.recorded)?;
-                Some((Subject::Party(party.first()?.name.clone()), tried))
+                Some((&party.first()?.name, tried))
             });
-            tried.max_by_key(|(_, Tried { found, unknown })| {
+            let strongest = tried.max_by_key(|(_, Tried { found, unknown })| {
                 let first = found.first().map(|figure| figure.count);
                 (std::cmp::Reverse(unknown.len()), first)
-            })
+            });
+            strongest.map(|(name, tried)| (Subject::Party(name.clone()), tried))
         }
     }
 }
@@ -170,21 +169,24 @@ fn tried<'r>(rule: &'r Rule, parties: &[Party], recorded: &Recorded) -> Option<T
 }
 
 fn undecided<'r>(rule: &'r Rule, subject: Subject, tried: Tried<'r>) -> Undecided<'r> {
-    let unknown: BTreeSet<_> = tried.unknown.iter().map(ToString::to_string).collect();
-    let tracepoints = tried
-        .unknown
-        .iter()
-        .flat_map(|selector| selector.tracepoints());
-    let events: BTreeSet<_> = tracepoints.collect();
+    let unknown = tried.unknown.iter();
+    let events = unknown.clone().flat_map(|selector| selector.tracepoints());
     Undecided {
         rule: &rule.id,
         title: &rule.title,
         subject,
         found: tried.found,
-        unknown: unknown.into_iter().collect(),
-        events: events.into_iter().collect(),
+        unknown: each_once(unknown.map(|selector| selector.as_str())),
+        events: each_once(events.copied()),
         record: rule.record.as_deref(),
     }
+}
+
+fn each_once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 fn is_unmet(checks: &[RequirementCheck]) -> bool {
@@ -208,6 +210,7 @@ fn advice_unless_unmet(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::fs;
     use std::path::Path;
 

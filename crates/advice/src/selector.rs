@@ -14,21 +14,28 @@ const ALL: &str = "*";
 /// `GROUP/NAME`, or `GROUP/*`: groups as JSON names them, such as `traps/ptwr`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
+    text: String,
     group: Group,
-    group_name: String,
     /// `None` for all of the group.
     name: Option<String>,
+    /// Tracepoints that tell of it; none where another recorder does.
+    tracepoints: Vec<&'static str>,
 }
 
 impl Selector {
     /// True if a capture without such items says that there were none.
     pub(crate) fn is_recorded(&self, recorded: &Recorded) -> bool {
-        recorded.has(self.group, self.name.as_deref())
+        recorded.has_any(self.group, &self.tracepoints)
     }
 
     /// Tracepoints that tell of it; none where another recorder does.
-    pub(crate) fn tracepoints(&self) -> Vec<&'static str> {
-        Recorded::sources(self.group, self.name.as_deref())
+    pub(crate) fn tracepoints(&self) -> &[&'static str] {
+        &self.tracepoints
+    }
+
+    /// The text that it was made from.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
     }
 
     pub(crate) fn has(&self, item: &Item) -> bool {
@@ -48,18 +55,19 @@ impl FromStr for Selector {
         }
         let group: StrDeserializer<'_, Unknown> = group_name.into_deserializer();
         let group = Group::deserialize(group).map_err(|error| format!("{text}: {error}"))?;
+        let name = (name != ALL).then_some(name);
         Ok(Self {
+            text: text.to_owned(),
             group,
-            group_name: group_name.to_owned(),
-            name: (name != ALL).then(|| name.to_owned()),
+            name: name.map(str::to_owned),
+            tracepoints: Recorded::sources(group, name),
         })
     }
 }
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.name.as_deref().unwrap_or(ALL);
-        write!(f, "{}/{name}", self.group_name)
+        f.write_str(&self.text)
     }
 }
 

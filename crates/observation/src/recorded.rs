@@ -158,7 +158,12 @@ impl Recorded {
     /// True if a count of nothing means that nothing of this name, or of the group where no name is given, happened.
     #[must_use]
     pub fn has(&self, group: Group, name: Option<&str>) -> bool {
-        let sources = Self::sources(group, name);
+        self.has_any(group, &Self::sources(group, name))
+    }
+
+    /// [`Self::has`], of items whose [`Self::sources`] are known.
+    #[must_use]
+    pub fn has_any(&self, group: Group, sources: &[&str]) -> bool {
         let is_recorded = |source: &&str| self.tracepoints.contains(source);
         self.groups.contains(&group) || sources.iter().any(is_recorded)
     }
