@@ -15,6 +15,8 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Executions between two writes of the counts.
 const PERIOD: u64 = 256;
+/// Of as many inputs, by their last byte, one has done with its file what the commands do.
+const COMMANDS: u8 = 8;
 
 struct Target {
     reader: &'static Reader,
@@ -48,7 +50,10 @@ fuzz_target!(init: list_unless_named(), |input: &[u8]| {
     let executions = target.executions.fetch_add(1, Relaxed) + 1;
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
-    target.reader.read(&file);
+    match input.last().is_some_and(|last| last % COMMANDS == 0) {
+        true => target.reader.read(&file),
+        false => target.reader.observe(&file),
+    }
     let taken = MEMORY.peak_usage() - before;
     let most = target.reader.most_memory(file.len());
     assert!(taken <= most, "{} bytes took {taken} bytes of memory; expected at most {most}", file.len());

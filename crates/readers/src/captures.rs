@@ -7,29 +7,34 @@ use std::sync::LazyLock;
 
 use pagetoll_advice::Rules;
 use pagetoll_captures::{CaptureError, Comparison, FORMATS, Format, dump, observe};
+use pagetoll_observation::Observation;
 use pagetoll_xentrace::symbols::Symbols;
 
 /// Read once: they are the same for every input.
 static RULES: LazyLock<Rules> =
     LazyLock::new(|| Rules::embedded().expect("the tests of advice read them"));
 
-/// Reads a capture of a format, or of one that its content tells.
+/// Reads a capture of a format, or of one that its content tells, and does with it what the commands do.
 pub(crate) fn read(format: Option<&'static Format>, file: &[u8]) {
-    let symbols = Symbols::default();
-    let _dumped = dump(file, &symbols, &mut sink());
-    let observation = match format {
-        Some(format) => format.observe("capture", file, &symbols),
-        None => observe("capture", Cursor::new(file), &symbols),
-    };
-    let observation = match observation {
-        Ok(observation) => observation,
-        Err(error) => return check(&error, file),
+    let _dumped = dump(file, &Symbols::default(), &mut sink());
+    let Some(observation) = observed(format, file) else {
+        return;
     };
     let _advice = serde_json::to_writer(sink(), &RULES.on(&observation));
     if let Ok(comparison) = Comparison::new(&observation, &observation) {
         let _json = serde_json::to_writer(sink(), &comparison);
     }
     let _json = serde_json::to_writer(sink(), &observation);
+}
+
+/// The observation of a capture, or none where it is refused.
+pub(crate) fn observed(format: Option<&'static Format>, file: &[u8]) -> Option<Observation> {
+    let symbols = Symbols::default();
+    let observation = match format {
+        Some(format) => format.observe("capture", file, &symbols),
+        None => observe("capture", Cursor::new(file), &symbols),
+    };
+    observation.map_err(|error| check(&error, file)).ok()
 }
 
 /// An error names a place of the file, and terminals do not obey it.

@@ -22,7 +22,8 @@ pub struct Reader {
     pub name: String,
     /// Valid files.
     pub seeds: Vec<Vec<u8>>,
-    shape: Option<Shape>,
+    /// The shape of each.
+    shapes: Vec<Shape>,
     content: Content,
 }
 
@@ -37,23 +38,26 @@ enum Content {
 
 /// All readers: one for each format of captures, one that recognises them, and those of other files.
 pub static ALL: LazyLock<Vec<Reader>> = LazyLock::new(|| {
-    let formats = FORMATS.iter().map(|format| Reader {
-        name: captures::slug(format.name),
-        seeds: captures::seeds(Some(format)),
-        shape: None,
-        content: Content::Capture(Some(format)),
-    });
-    let recognised = Reader {
-        name: "capture".to_owned(),
-        seeds: captures::seeds(None),
-        shape: None,
-        content: Content::Capture(None),
+    let of_captures = |name, format| {
+        let seeds = captures::seeds(format);
+        Reader {
+            name,
+            shapes: seeds.iter().map(|seed| Shape::guess(seed)).collect(),
+            seeds,
+            content: Content::Capture(format),
+        }
     };
-    let others = OTHERS.iter().map(|other| Reader {
-        name: other.name.to_owned(),
-        seeds: (other.seeds)(),
-        shape: Some(other.shape),
-        content: Content::Own(other.read),
+    let formats = FORMATS.iter();
+    let formats = formats.map(|format| of_captures(captures::slug(format.name), Some(format)));
+    let recognised = of_captures("capture".to_owned(), None);
+    let others = OTHERS.iter().map(|other| {
+        let seeds = (other.seeds)();
+        Reader {
+            name: other.name.to_owned(),
+            shapes: vec![other.shape; seeds.len()],
+            seeds,
+            content: Content::Own(other.read),
+        }
     });
     formats.chain([recognised]).chain(others).collect()
 });
@@ -108,12 +112,9 @@ impl Reader {
         let Some((&choice, rest)) = input.split_first() else {
             return Vec::new();
         };
-        let choice = usize::from(choice);
-        match self.seeds.get(choice % (self.seeds.len() + 1)) {
-            Some(seed) if choice != 255 => {
-                let shape = self.shape.unwrap_or_else(|| Shape::guess(seed));
-                shape.edited(seed, rest)
-            }
+        let mut seeds = self.seeds.iter().zip(&self.shapes);
+        match seeds.nth(usize::from(choice) % (self.seeds.len() + 1)) {
+            Some((seed, shape)) if choice != 255 => shape.edited(seed, rest),
             _ => rest.to_vec(),
         }
     }
@@ -123,6 +124,15 @@ impl Reader {
         match self.content {
             Content::Own(read) => read(file),
             Content::Capture(format) => captures::read(format, file),
+        }
+    }
+
+    /// Reads a file to its end. What [`read`](Self::read) does with a capture afterwards takes several times as long as a
+    /// table of some hundred bytes, and is the same for all formats.
+    pub fn observe(&self, file: &[u8]) {
+        match self.content {
+            Content::Own(read) => read(file),
+            Content::Capture(format) => drop(captures::observed(format, file)),
         }
     }
 
