@@ -11,6 +11,7 @@ use pagetoll_observation::Capture;
 use pagetoll_units::{Gfn, Nanos};
 
 use super::gaps::InGaps;
+use super::machines::{Machines, VmId};
 use super::pages::{Mapping, Origin, Pages, TakeDown, Taker};
 use super::report::{Causes, Counts, Memory};
 use super::slots::Slot;
@@ -50,6 +51,14 @@ impl Vm {
         slots.filter_map(move |slot| slot.frames(start, end))
     }
 
+    fn has(&self, taken: &Taken) -> bool {
+        self.frames(taken.start, taken.end).next().is_some()
+    }
+
+    const fn has_slots(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
     /// Takes away what is at these addresses.
     fn take(&mut self, record: u64, taken: &Taken) {
         let frames: Vec<_> = self.frames(taken.start, taken.end).collect();
@@ -74,8 +83,10 @@ pub(super) struct Follower<'a> {
     kinds: Kinds,
     gaps: InGaps,
     has_lost: bool,
-    memory: BTreeMap<Process, Memory>,
-    vms: BTreeMap<Process, Vm>,
+    memory: BTreeMap<VmId, Memory>,
+    machines: Machines,
+    merged: BTreeMap<Process, u32>,
+    vms: BTreeMap<VmId, Vm>,
     threads: BTreeMap<Option<u32>, Thread>,
     record: u64,
     counts: Counts,
@@ -86,19 +97,21 @@ impl<'a> Follower<'a> {
     pub(super) fn new(surveyed: Surveyed, on_fault: &'a mut dyn FnMut(Fault)) -> Self {
         let mut memory = BTreeMap::new();
         let mut vms = BTreeMap::new();
-        for (process, facts) in surveyed.vms {
-            memory.insert(process, facts.memory);
+        for (id, facts) in surveyed.vms {
+            memory.insert(id, facts.memory);
             let slots = facts.slots;
             let all = |slot: &Slot| slot.frames(slot.hva, slot.hva + slot.size);
             let frames = slots.iter().filter_map(all).collect();
-            let pages = Pages::new(facts.is_whole, frames);
-            vms.insert(process, Vm { pages, slots });
+            let pages = Pages::new(facts.beginning, frames);
+            vms.insert(id, Vm { pages, slots });
         }
         Self {
             kinds: surveyed.kinds,
             gaps: surveyed.gaps,
             has_lost: surveyed.has_lost,
             memory,
+            machines: Machines::default(),
+            merged: surveyed.merged,
             vms,
             threads: BTreeMap::new(),
             record: 0,
@@ -108,8 +121,13 @@ impl<'a> Follower<'a> {
     }
 
     pub(super) fn causes(self, capture: Capture) -> Causes {
-        self.counts
-            .causes(capture, self.kinds, &self.memory, self.has_lost)
+        self.counts.causes(
+            capture,
+            self.kinds,
+            &self.memory,
+            self.has_lost,
+            &self.merged,
+        )
     }
 
     pub(super) fn take(&mut self, item: &Item) {
@@ -129,6 +147,7 @@ impl<'a> Follower<'a> {
             vms.for_each(|vm| vm.pages.lose(lost.max(1)));
             self.threads.values_mut().for_each(Thread::lose);
         }
+        self.machines.begin(event);
         let taken = self.thread(event).and_then(|thread| thread.taken.take());
         match &event.payload {
             Payload::SpteRequested(request) => self.request(event, *request),
@@ -137,7 +156,9 @@ impl<'a> Follower<'a> {
             Payload::FastPageFault(fault) => self.fast(event, *fault),
             Payload::SpteChanged(changed) => self.change(event, *changed, taken),
             Payload::SplitHugePage(split) => self.split(event, *split),
-            Payload::KvmUnmapHvaRange { start, end } => self.unmap(event, start.0, end.0),
+            Payload::KvmUnmapHvaRange { start, end } => {
+                self.unmap(event, (start.0, end.0), taken);
+            }
             Payload::ZapAllFast => self.drop_all(event),
             Payload::MemoryCall(call) => self.call(event, *call),
             Payload::IoctlEnter { cmd, .. } => self.ioctl(event, *cmd),
@@ -150,6 +171,7 @@ impl<'a> Follower<'a> {
             Payload::KvmEntry(_) => self.enter(event),
             _ => {}
         }
+        self.machines.end(event);
     }
 
     fn thread(&mut self, event: &Event) -> Option<&mut Thread> {
@@ -237,12 +259,13 @@ impl<'a> Follower<'a> {
             was_present: faulted.map(|code| code & FAULT_ON_PRESENT != 0),
         };
         let record = self.record;
-        let Some(vm) = self.vms.get_mut(&event.task.pid) else {
+        let id = self.machines.of_fault(event);
+        let Some(vm) = self.vms.get_mut(&id) else {
             return;
         };
         let cause = vm.pages.map(record, mapping);
         match is_fault {
-            true => self.count(event, gfn.0, cause),
+            true => self.count(event, id, gfn.0, cause),
             false => self.counts.ahead += 1,
         }
     }
@@ -255,7 +278,8 @@ impl<'a> Follower<'a> {
         let is_protection = fault.old_spte & WRITABLE == 0 && fault.new_spte & WRITABLE != 0;
         let gfn = fault.address >> 12;
         let record = self.record;
-        let Some(vm) = self.vms.get_mut(&event.task.pid) else {
+        let id = self.machines.of_fault(event);
+        let Some(vm) = self.vms.get_mut(&id) else {
             return;
         };
         let cause = match vm.pages.make_writable(record, gfn) {
@@ -263,14 +287,14 @@ impl<'a> Follower<'a> {
             cause => cause,
         };
         self.on_thread(event, |thread| thread.faulted = None);
-        self.count(event, gfn, cause);
+        self.count(event, id, gfn, cause);
     }
 
-    fn count(&mut self, event: &Event, gfn: u64, cause: Cause) {
+    fn count(&mut self, event: &Event, vm: VmId, gfn: u64, cause: Cause) {
         self.on_thread(event, |thread| {
             thread.answered.get_or_insert(cause);
         });
-        self.counts.fault(&event.task, gfn, cause);
+        self.counts.fault(&event.task, vm, gfn, cause);
         (self.on_fault)(Fault {
             time: event.time.time(),
             process: event.task.pid,
@@ -280,50 +304,60 @@ impl<'a> Follower<'a> {
         });
     }
 
-    fn unmap(&mut self, event: &Event, start: u64, end: u64) {
+    fn unmap(&mut self, event: &Event, range: (u64, u64), before: Option<Taken>) {
         let Some(taken) = self
             .thread(event)
-            .map(|thread| thread.take(event, start, end))
+            .map(|thread| thread.take(event, range, before.as_ref()))
         else {
             return;
         };
-        self.counts.taken(&taken);
-        let record = self.record;
+        if before.as_ref() != Some(&taken) {
+            self.counts.taken(&taken);
+        }
+        let own = VmId::all_of(event.task.pid);
         if self.kinds.changes {
             // Entries go by their frames; but of what a call discards, nothing is left.
-            let vm = self.vms.get_mut(&event.task.pid);
-            if let (Taker::Discard, Some(vm)) = (taken.taker, vm.filter(|vm| !vm.slots.is_empty()))
-            {
-                let (start, end) = (start.max(taken.own.0), end.min(taken.own.1));
-                let own = Taken {
-                    start,
-                    end,
-                    ..taken
-                };
-                if start < end {
-                    vm.take(record, &own);
-                }
+            if let Some(discarded) = taken.discarded() {
+                self.take_of_process(event, &discarded, |vm| vm.has_slots());
             }
-            return;
+        } else if self.vms.range(own).next().is_some() {
+            self.take_of_process(event, &taken, |_| true);
+        } else {
+            self.take_of_any(&taken);
         }
-        let own = self.vms.get_mut(&event.task.pid);
-        if let Some(vm) = own {
-            match vm.slots.is_empty() {
+    }
+
+    /// Takes away from the VMs of a process that can tell. Slots that the user gave may be those of any that is there.
+    fn take_of_process(&mut self, event: &Event, taken: &Taken, can_tell: fn(&Vm) -> bool) {
+        let (record, machines, memory) = (self.record, &self.machines, &self.memory);
+        let own = self.vms.range_mut(VmId::all_of(event.task.pid));
+        let own = own.filter(|(id, vm)| machines.is_open(**id) && can_tell(vm));
+        let own: Vec<_> = own.collect();
+        let is_given = |(id, _): &(&VmId, &mut Vm)| memory.get(id) == Some(&Memory::Given);
+        let may_be_any = own.len() > 1 && own.iter().any(is_given);
+        for (_, vm) in own {
+            match !vm.has_slots() || may_be_any && vm.has(taken) {
                 true => vm.pages.take_unjoined(record),
-                false => vm.take(record, &taken),
+                false => vm.take(record, taken),
             }
-            return;
         }
-        // Of another process, or of the kernel: it may be any VM whose memory is there, and no fault of its own.
+    }
+
+    /// Takes away for another process, or for the kernel: it may be any VM whose memory is there, and no fault of its own.
+    fn take_of_any(&mut self, taken: &Taken) {
+        let record = self.record;
         let taker = match taken.taker {
             Taker::Fault => Taker::Other(Origin::Unknown),
             taker => taker,
         };
-        let taken = Taken { taker, ..taken };
+        let taken = Taken {
+            taker,
+            ..taken.clone()
+        };
         let mut hit: Vec<_> = self
             .vms
             .values_mut()
-            .filter(|vm| vm.slots.is_empty() || vm.frames(start, end).next().is_some())
+            .filter(|vm| vm.slots.is_empty() || vm.has(&taken))
             .collect();
         match &mut hit[..] {
             [vm] if !vm.slots.is_empty() => vm.take(record, &taken),
@@ -331,6 +365,41 @@ impl<'a> Follower<'a> {
                 .iter_mut()
                 .for_each(|vm| vm.pages.take_unjoined(record)),
         }
+    }
+
+    /// The VM that a thread's work is about.
+    fn worked_on(&mut self, event: &Event) -> Option<&mut Vm> {
+        let vm = self.machines.of_work(event, &self.vms)?;
+        self.vms.get_mut(&vm)
+    }
+
+    /// The VM of which an entry changes: also the one whose memory was just taken, or the only one of a capture.
+    fn changed(&self, event: &Event, gfn: u64, taken: Option<&Taken>) -> Option<VmId> {
+        let of_frame = |(vm, known): (&VmId, &Vm)| {
+            let mut frames = known.frames(taken?.start, taken?.end);
+            frames.any(|frames| frames.contains(&gfn)).then_some(*vm)
+        };
+        let by_frame = || {
+            let mut own = self.vms.range(VmId::all_of(event.task.pid));
+            let mut hit = own.by_ref().filter_map(of_frame);
+            hit.next().filter(|_| hit.next().is_none())
+        };
+        let only = || {
+            let mut all = self.vms.keys().copied();
+            all.next().filter(|_| all.next().is_none())
+        };
+        let named = self.machines.of_work(event, &self.vms);
+        named.or_else(by_frame).or_else(only)
+    }
+
+    /// Something of a process was taken away, and it is not known from which of its VMs; or from which of all.
+    fn take_unjoined(&mut self, event: &Event) {
+        let record = self.record;
+        let own = VmId::all_of(event.task.pid);
+        let has_own = self.vms.range(own.clone()).next().is_some();
+        let may_be = |vm: &VmId| !has_own || own.contains(vm);
+        let vms = self.vms.iter_mut().filter(|(vm, _)| may_be(vm));
+        vms.for_each(|(_, vm)| vm.pages.take_unjoined(record));
     }
 
     fn change(&mut self, event: &Event, changed: SpteChanged, taken: Option<Taken>) {
@@ -344,16 +413,10 @@ impl<'a> Follower<'a> {
         let call = self.thread(event).and_then(|thread| thread.call);
         // Whatever was taken at once changes one entry after the other.
         self.on_thread(event, |thread| thread.taken.clone_from(&taken));
-        let several = self.vms.len() > 1;
-        let process = match (self.vms.contains_key(&event.task.pid), several) {
-            (true, _) => event.task.pid,
-            (false, false) => self.vms.keys().next().copied().flatten(),
-            (false, true) => {
-                let vms = self.vms.values_mut();
-                return vms.for_each(|vm| vm.pages.take_unjoined(record));
-            }
+        let Some(id) = self.changed(event, gfn.0, taken.as_ref()) else {
+            return self.take_unjoined(event);
         };
-        let Some(vm) = self.vms.get_mut(&process) else {
+        let Some(vm) = self.vms.get_mut(&id) else {
             return;
         };
         if !is_leaf(old_spte, level) {
@@ -375,19 +438,16 @@ impl<'a> Follower<'a> {
 
     fn split(&mut self, event: &Event, split: SplitHugePage) {
         let record = self.record;
-        if let (0, Some(vm)) = (split.errno, self.vms.get_mut(&event.task.pid)) {
+        if let (0, Some(vm)) = (split.errno, self.worked_on(event)) {
             vm.pages.split(record, split.gfn.0, split.level);
         }
     }
 
     fn drop_all(&mut self, event: &Event) {
         let record = self.record;
-        match self.vms.get_mut(&event.task.pid) {
+        match self.worked_on(event) {
             Some(vm) => vm.pages.drop_all(record),
-            None => self
-                .vms
-                .values_mut()
-                .for_each(|vm| vm.pages.take_unjoined(record)),
+            None => self.take_unjoined(event),
         }
     }
 
@@ -405,6 +465,16 @@ impl<'a> Follower<'a> {
         if matches!(call, Some(Call::Ioctl(_))) {
             self.log(event);
         }
+        let vm = VmId {
+            process: event.task.pid,
+            number: 0,
+        };
+        if cmd == ioctl::CREATE_VM
+            && self.merged.contains_key(&vm.process)
+            && let Some(vm) = self.vms.get_mut(&vm)
+        {
+            vm.pages.succeed();
+        }
     }
 
     /// Entries are protected between the beginning and the end.
@@ -417,7 +487,7 @@ impl<'a> Follower<'a> {
 
     fn log(&mut self, event: &Event) {
         let record = self.record;
-        if let Some(vm) = self.vms.get_mut(&event.task.pid) {
+        if let Some(vm) = self.worked_on(event) {
             vm.pages.log(record);
         }
     }

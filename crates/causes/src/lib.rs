@@ -7,6 +7,7 @@
 //!   `kvm_mmu_set_spte`), or one that it makes writable again (`fast_page_fault`). Where neither request is recorded, each entry
 //!   counts, also those that KVM makes ahead: [`Causes::notes`] says so.
 //! - Entries go by `kvm_tdp_mmu_spte_changed` where it is recorded, else by `kvm_unmap_hva_range` and the memory slots.
+//! - VMs are told apart by their processes, and by the descriptors of their vCPUs (`machines`).
 //! - What is not known is unexplained; what may be known but for lost records is [`Cause::RecordsLost`].
 //!
 //! Sources: `arch/x86/kvm/mmu/{mmu,tdp_mmu,spte}.c`, `virt/kvm/kvm_main.c`, `mm/{madvise,memory,huge_memory}.c`, Linux 6.18.
@@ -16,6 +17,7 @@
 mod error;
 mod follower;
 mod gaps;
+mod machines;
 mod pages;
 mod ranges;
 mod report;

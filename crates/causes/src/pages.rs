@@ -219,6 +219,18 @@ impl Allowance {
     }
 }
 
+/// The first that is known of a VM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// The capture began later.
+    #[default]
+    Earlier,
+    /// The capture has it.
+    Recorded,
+    /// The capture has it, and may have mixed up this VM with an earlier one, whose pages are not its own.
+    Succession,
+}
+
 /// Pages of a VM. Records are numbered from 1 on.
 #[derive(Default)]
 pub(super) struct Pages {
@@ -241,18 +253,42 @@ pub(super) struct Pages {
     outside: u64,
     lost: u64,
     slots: Vec<Range<u64>>,
-    /// The capture has the VM's beginning.
-    is_whole: bool,
+    beginning: Beginning,
 }
 
 impl Pages {
-    /// Pages of a VM, none known yet. Whole, where the capture has its beginning; slots are the frames whose invalidations are recorded.
-    pub(super) fn new(is_whole: bool, slots: Vec<Range<u64>>) -> Self {
+    /// Pages of a VM, none known yet. Slots are the frames whose invalidations are recorded.
+    pub(super) fn new(beginning: Beginning, slots: Vec<Range<u64>>) -> Self {
         Self {
-            is_whole,
+            beginning,
             slots,
             ..Self::default()
         }
+    }
+
+    /// Another VM began, which cannot be told from this one: nothing is known of its pages, or of these.
+    pub(super) fn succeed(&mut self) {
+        if self.has_none() {
+            return;
+        }
+        *self = Self {
+            slots: std::mem::take(&mut self.slots),
+            allowance: std::mem::take(&mut self.allowance),
+            lost: self.lost,
+            beginning: Beginning::Succession,
+            ..Self::default()
+        };
+    }
+
+    /// Returns whether no page was mapped yet.
+    fn has_none(&self) -> bool {
+        let pages = [&self.live, &self.gone, &self.discarded];
+        let huge = [
+            &self.live_blocks,
+            &self.live_gigabytes,
+            &self.discarded_blocks,
+        ];
+        pages.into_iter().chain(huge).all(BTreeMap::is_empty) && self.gone_blocks.is_empty()
     }
 
     /// The dirty log was turned on, read or cleared.
@@ -491,11 +527,14 @@ impl Pages {
 
     fn cause(&self, found: Option<Found>, mapping: Mapping) -> Cause {
         let Some((entry, level)) = found else {
-            return match (self.lost > 0, self.is_whole) {
-                (true, _) => Cause::RecordsLost,
-                (false, true) => Cause::FirstTouch,
-                (false, false) if self.discards.contains(mapping.gfn) => Cause::FirstAfterDiscard,
-                (false, false) => Cause::FirstSeen,
+            return match self.beginning {
+                _ if self.lost > 0 => Cause::RecordsLost,
+                Beginning::Recorded => Cause::FirstTouch,
+                Beginning::Succession => Cause::Unexplained,
+                Beginning::Earlier if self.discards.contains(mapping.gfn) => {
+                    Cause::FirstAfterDiscard
+                }
+                Beginning::Earlier => Cause::FirstSeen,
             };
         };
         let since = entry.record();

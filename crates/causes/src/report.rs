@@ -7,6 +7,7 @@ use pagetoll_observation::{Capture, Group, Item, Observation, Party, Recorded};
 use serde::Serialize;
 
 use super::follower::ThreadKey;
+use super::machines::VmId;
 use super::slots::Agreement;
 use super::survey::{Kinds, MOST_THREADS, Process};
 use super::thread::{Discard, Taken};
@@ -60,8 +61,9 @@ pub struct CauseRow {
     pub cause: Cause,
     /// Faults.
     pub faults: u64,
-    /// Different pages that faulted: those of a huge page are one.
-    pub pages: u64,
+    /// Different pages that faulted, where each is followed: those of a huge page are one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages: Option<u64>,
     /// Share of all faults.
     pub share: f64,
     /// Stops for it, where exits and entries are recorded.
@@ -89,6 +91,9 @@ pub struct RangeRow {
     /// The VMM, where the capture names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,
+    /// The VM among those of its process, from 1 on in the order in which they were made, where they are told apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vm: Option<u32>,
     /// First guest physical address.
     pub start: u64,
     /// Bytes.
@@ -122,10 +127,12 @@ pub struct Causes {
     pub capture: Capture,
     /// Faults.
     pub faults: u64,
-    /// Different pages that faulted.
-    pub pages: u64,
-    /// Nanoseconds from the first record to the last.
-    pub nanos: u64,
+    /// Different pages that faulted, where each is followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages: Option<u64>,
+    /// Nanoseconds from the first record to the last, where records have times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nanos: Option<u64>,
     /// Entries that KVM made ahead, without a fault.
     pub ahead: u64,
     /// `kvm_page_fault`s that made no entry: MMIO, emulation, or another vCPU was first.
@@ -192,8 +199,8 @@ pub(super) struct Counts {
     faults: [u64; CAUSES],
     stalls: [Stall; CAUSES],
     /// Causes of each page that faulted, a bit each.
-    pages: BTreeMap<Process, BTreeMap<u64, u16>>,
-    blocks: BTreeMap<(Process, u64), ByCause>,
+    pages: BTreeMap<VmId, BTreeMap<u64, u16>>,
+    blocks: BTreeMap<(VmId, u64), ByCause>,
     vcpus: BTreeMap<ThreadKey, Vcpu>,
     discards: BTreeMap<Discard, (u64, u64, u64)>,
     wide: u64,
@@ -215,11 +222,11 @@ impl Counts {
         self.span = Some((first.min(time), last.max(time)));
     }
 
-    pub(super) fn fault(&mut self, task: &Task, gfn: u64, cause: Cause) {
+    pub(super) fn fault(&mut self, task: &Task, vm: VmId, gfn: u64, cause: Cause) {
         add(&mut self.faults, cause, |count| *count += 1);
-        let pages = self.pages.entry(task.pid).or_default();
+        let pages = self.pages.entry(vm).or_default();
         *pages.entry(gfn).or_default() |= 1 << index(cause);
-        let block = self.blocks.entry((task.pid, gfn / BLOCK)).or_default();
+        let block = self.blocks.entry((vm, gfn / BLOCK)).or_default();
         add(block, cause, |count| *count = count.saturating_add(1));
         if let Some(vcpu) = self.vcpu(task) {
             vcpu.faults += 1;
@@ -256,8 +263,9 @@ impl Counts {
         self,
         capture: Capture,
         kinds: Kinds,
-        memory: &BTreeMap<Process, Memory>,
+        memory: &BTreeMap<VmId, Memory>,
         has_lost: bool,
+        merged: &BTreeMap<Process, u32>,
     ) -> Causes {
         let faults: u64 = self.faults.iter().sum();
         let stopped = |stall: Stall| kinds.exits.then_some(stall);
@@ -272,13 +280,13 @@ impl Counts {
             .map(|((cause, count), stall)| CauseRow {
                 cause,
                 faults: count,
-                pages: distinct(Some(cause)),
+                pages: Some(distinct(Some(cause))),
                 share: pagetoll_observation::per(count, faults),
                 stall: stopped(stall),
             })
             .collect();
         causes.sort_by_key(|row| std::cmp::Reverse(row.faults));
-        let pages = distinct(None);
+        let pages = Some(distinct(None));
         let memory = worst(memory);
         let (ranges, other_ranges) = ranges(self.blocks);
         let vcpus = self.vcpus.into_iter().map(|((comm, tid), vcpu)| VcpuRow {
@@ -303,7 +311,7 @@ impl Counts {
             capture,
             faults,
             pages,
-            nanos: self.span.map_or(0, |(first, last)| last - first),
+            nanos: self.span.map(|(first, last)| last - first),
             ahead: self.ahead,
             without_entry: match kinds.page_faults {
                 true => self.page_faults.saturating_sub(faults),
@@ -316,7 +324,7 @@ impl Counts {
             other_ranges,
             discards: discards.collect(),
             wide_discards: self.wide,
-            notes: notes(kinds, memory, has_lost),
+            notes: notes(kinds, memory, has_lost, merged),
         }
     }
 }
@@ -327,7 +335,7 @@ fn by_cause(counts: [u64; CAUSES]) -> BTreeMap<Cause, u64> {
 }
 
 /// The one that explains least.
-fn worst(memory: &BTreeMap<Process, Memory>) -> Memory {
+fn worst(memory: &BTreeMap<VmId, Memory>) -> Memory {
     let worse = |memory: &&Memory| match memory {
         Memory::Given => 0,
         Memory::ByFrame => 1,
@@ -354,18 +362,24 @@ impl Largest {
     }
 
     fn prune(&mut self) {
-        self.rows
-            .sort_by_key(|row| (std::cmp::Reverse(row.faults), row.process, row.start));
+        self.rows.sort_by_key(|row| {
+            (
+                std::cmp::Reverse(row.faults),
+                row.process,
+                row.vm,
+                row.start,
+            )
+        });
         self.others += self.rows.len().saturating_sub(MOST_RANGES);
         self.rows.truncate(MOST_RANGES);
     }
 }
 
-fn ranges(blocks: BTreeMap<(Process, u64), ByCause>) -> (Vec<RangeRow>, usize) {
+fn ranges(blocks: BTreeMap<(VmId, u64), ByCause>) -> (Vec<RangeRow>, usize) {
     let mut largest = Largest::default();
     let mut open: Option<RangeRow> = None;
-    for ((process, block), counts) in blocks {
-        let row = range(process, block, counts);
+    for ((vm, block), counts) in blocks {
+        let row = range(vm, block, counts);
         match &mut open {
             Some(last) if last.meets(&row) => last.append(row),
             _ => open
@@ -379,11 +393,12 @@ fn ranges(blocks: BTreeMap<(Process, u64), ByCause>) -> (Vec<RangeRow>, usize) {
     (largest.rows, largest.others)
 }
 
-fn range(process: Process, block: u64, counts: ByCause) -> RangeRow {
+fn range(vm: VmId, block: u64, counts: ByCause) -> RangeRow {
     let causes = by_cause(counts.map(u64::from));
     let most = causes.iter().max_by_key(|(_, count)| **count);
     RangeRow {
-        process,
+        process: vm.process,
+        vm: (vm.number > 0).then_some(vm.number),
         start: block.saturating_mul(BLOCK << 12),
         bytes: BLOCK << 12,
         faults: causes.values().sum(),
@@ -396,7 +411,8 @@ impl RangeRow {
     /// The other follows, of the same VM and mostly for the same cause.
     fn meets(&self, other: &Self) -> bool {
         let end = self.start.saturating_add(self.bytes);
-        (self.process, self.cause, end) == (other.process, other.cause, other.start)
+        (self.process, self.vm, self.cause, end)
+            == (other.process, other.vm, other.cause, other.start)
     }
 
     fn append(&mut self, other: Self) {
@@ -408,7 +424,12 @@ impl RangeRow {
     }
 }
 
-fn notes(kinds: Kinds, memory: Memory, has_lost: bool) -> Vec<String> {
+fn notes(
+    kinds: Kinds,
+    memory: Memory,
+    has_lost: bool,
+    merged: &BTreeMap<Process, u32>,
+) -> Vec<String> {
     let mut notes = Vec::new();
     if !kinds.requests && !kinds.page_faults {
         notes.push("neither kvm_mmu_spte_requested nor kvm_page_fault is recorded: entries that KVM made ahead count as faults".to_owned());
@@ -429,8 +450,30 @@ fn notes(kinds: Kinds, memory: Memory, has_lost: bool) -> Vec<String> {
             "no ioctl is recorded: dirty logging and the VM's beginning are not known".to_owned(),
         );
     }
+    notes.extend(
+        merged
+            .iter()
+            .map(|(process, vms)| merged_vms(*process, *vms)),
+    );
     if has_lost {
         notes.push("records were lost: of pages last seen before, the cause is unknown".to_owned());
     }
     notes
+}
+
+/// Says of VMs that are taken as one what is not known, and how to record what tells them apart.
+fn merged_vms(process: Process, vms: u32) -> String {
+    let (process, remedy) = match process {
+        Some(process) => (
+            format!("process {process} has"),
+            "KVM_CREATE_VCPU and KVM_RUN tell its VMs apart (pagetoll read --how why)",
+        ),
+        None => (
+            "the text names no process and has".to_owned(),
+            "perf.data names processes",
+        ),
+    };
+    format!(
+        "{process} {vms} VMs, which are taken as one: what one touches first after another began is unexplained, and what happened to a page of one counts for that page of all; {remedy}"
+    )
 }

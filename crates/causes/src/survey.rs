@@ -1,14 +1,15 @@
 //! The first reading: which events a capture has, where records were lost, and where guest memory is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pagetoll_ftrace::tracepoint::{Event, Item, Payload};
 
 use super::TraceError;
 use super::gaps::{Gaps, InGaps};
+use super::machines::{Machines, VmId};
+use super::pages::Beginning;
 use super::report::Memory;
 use super::slots::{Slot, Votes};
-use super::thread::ioctl;
 
 /// VMs and threads that are followed separately, at most.
 pub(super) const MOST_VMS: usize = 4096;
@@ -40,8 +41,10 @@ pub(super) struct Kinds {
 pub(super) struct Survey {
     kinds: Kinds,
     gaps: Gaps,
-    votes: BTreeMap<Process, Votes>,
-    begun: BTreeMap<Process, ()>,
+    machines: Machines,
+    votes: BTreeMap<VmId, Votes>,
+    /// VMs that had a page before any is known to begin.
+    earlier: BTreeSet<VmId>,
     /// Address that a thread took one page from, with its last event.
     taken: BTreeMap<Option<u32>, u64>,
     /// Ranges that threads took which are no VM's.
@@ -53,7 +56,7 @@ pub(super) struct Survey {
 pub(super) struct VmFacts {
     pub(super) slots: Vec<Slot>,
     pub(super) memory: Memory,
-    pub(super) is_whole: bool,
+    pub(super) beginning: Beginning,
 }
 
 /// Result of the first reading.
@@ -62,7 +65,9 @@ pub(super) struct Surveyed {
     pub(super) kinds: Kinds,
     pub(super) gaps: InGaps,
     pub(super) has_lost: bool,
-    pub(super) vms: BTreeMap<Process, VmFacts>,
+    pub(super) vms: BTreeMap<VmId, VmFacts>,
+    /// VMs of a process that are taken as one, of each that has several.
+    pub(super) merged: BTreeMap<Process, u32>,
 }
 
 impl Survey {
@@ -78,6 +83,8 @@ impl Survey {
 
     fn event(&mut self, event: &Event) {
         let (process, thread) = (event.task.pid, event.task.tid);
+        self.machines.begin(event);
+        let vm = self.machines.of_fault(event);
         let kinds = &mut self.kinds;
         let mut taken = None;
         match &event.payload {
@@ -86,7 +93,7 @@ impl Survey {
                 let gfn = request.gfn.0;
                 if let Some(hva) = self.taken.get(&thread).filter(|_| request.level == 1) {
                     let hva = *hva;
-                    self.vote(process, |votes| votes.name(hva, gfn));
+                    self.vote(vm, |votes| votes.name(hva, gfn));
                 }
             }
             Payload::KvmPageFault(_) => kinds.page_faults = true,
@@ -95,11 +102,11 @@ impl Survey {
             Payload::SetSpte(set) => {
                 kinds.mappings = true;
                 let gfn = set.gfn.0;
-                self.vote(process, |votes| votes.map(gfn));
+                self.vote(vm, |votes| votes.map(gfn));
             }
             Payload::FastPageFault(_) => {
                 kinds.mappings = true;
-                self.vote(process, |_| ());
+                self.vote(vm, |_| ());
             }
             Payload::SpteChanged(changed) => {
                 kinds.changes = true;
@@ -109,10 +116,10 @@ impl Survey {
                 if let Some(hva) = self.taken.get(&thread)
                     && changed.level == 1
                     && is_gone
-                    && self.votes.contains_key(&process)
+                    && let Some(vm) = self.changed(event)
                 {
                     let hva = *hva;
-                    self.vote(process, |votes| votes.name(hva, gfn));
+                    self.vote(vm, |votes| votes.name(hva, gfn));
                 }
             }
             Payload::KvmUnmapHvaRange { start, end } => {
@@ -120,14 +127,10 @@ impl Survey {
                 taken = (end.0.checked_sub(start.0) == Some(4096)).then_some(start.0);
                 self.unmap(process, start.0, end.0);
             }
-            Payload::IoctlEnter { cmd, .. } => {
-                kinds.ioctls = true;
-                if *cmd == ioctl::CREATE_VM && self.begun.len() < MOST_VMS {
-                    self.begun.insert(process, ());
-                }
-            }
+            Payload::IoctlEnter { .. } => kinds.ioctls = true,
             _ => {}
         }
+        self.machines.end(event);
         match taken {
             Some(hva) if self.taken.len() < MOST_THREADS => {
                 self.taken.insert(thread, hva);
@@ -144,18 +147,40 @@ impl Survey {
             return;
         }
         for hva in (start..end).step_by(4096) {
-            match self.votes.get_mut(&process) {
-                Some(votes) => votes.take(hva),
-                None if self.others.len() < MOST_OTHERS => self.others.push(hva),
-                None => {}
+            let mut own = self.votes.range_mut(VmId::all_of(process)).peekable();
+            if own.peek().is_none() && self.others.len() < MOST_OTHERS {
+                self.others.push(hva);
             }
+            own.for_each(|(_, votes)| votes.take(hva));
         }
     }
 
-    fn vote(&mut self, process: Process, vote: impl FnOnce(&mut Votes)) {
-        if self.votes.len() < MOST_VMS || self.votes.contains_key(&process) {
-            vote(self.votes.entry(process).or_default());
+    /// The VM of which an entry changes, unless the process has several and none is named.
+    fn changed(&self, event: &Event) -> Option<VmId> {
+        let vm = self.machines.of_work(event, &self.votes)?;
+        self.votes.contains_key(&vm).then_some(vm)
+    }
+
+    /// VMs that are taken as one: vCPUs of those of a process are not told apart.
+    fn merged(&self) -> BTreeMap<Process, u32> {
+        let merged = self.votes.keys().filter_map(|vm| {
+            let made = self.machines.made(vm.process);
+            let all = made.saturating_add(self.earlier.contains(vm).into());
+            let are_merged = all > 1 && !self.machines.are_told_apart(vm.process);
+            are_merged.then_some((vm.process, all))
+        });
+        merged.collect()
+    }
+
+    fn vote(&mut self, vm: VmId, vote: impl FnOnce(&mut Votes)) {
+        let is_known = self.votes.contains_key(&vm);
+        if !is_known && self.votes.len() >= MOST_VMS {
+            return;
         }
+        if !is_known && self.machines.made(vm.process) == 0 {
+            self.earlier.insert(vm);
+        }
+        vote(self.votes.entry(vm).or_default());
     }
 
     /// Refuses a capture without an event that says which page was mapped.
@@ -167,8 +192,12 @@ impl Survey {
         if let [votes] = &mut self.votes.values_mut().collect::<Vec<_>>()[..] {
             self.others.drain(..).for_each(|hva| votes.take(hva));
         }
-        let vms = self.votes.iter().map(|(process, votes)| {
-            let is_whole = self.begun.contains_key(process);
+        let vms = self.votes.iter().map(|(vm, votes)| {
+            let is_whole = self.machines.has_beginning(*vm) && !self.earlier.contains(vm);
+            let beginning = match is_whole {
+                true => Beginning::Recorded,
+                false => Beginning::Earlier,
+            };
             let (slots, memory) = match (slots, votes.slots()) {
                 ([_, ..], _) => (slots.to_vec(), Memory::Given),
                 ([], Some((slots, agreement))) => (slots, Memory::Inferred(agreement)),
@@ -178,17 +207,19 @@ impl Survey {
             let facts = VmFacts {
                 slots,
                 memory,
-                is_whole,
+                beginning,
             };
-            (*process, facts)
+            (*vm, facts)
         });
-        let vms = vms.collect();
+        let vms: BTreeMap<_, _> = vms.collect();
+        let merged = self.merged();
         let gaps = self.gaps.finish();
         Ok(Surveyed {
             kinds: self.kinds,
             has_lost: !gaps.is_empty(),
             gaps: InGaps::new(gaps),
             vms,
+            merged,
         })
     }
 }

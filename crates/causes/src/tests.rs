@@ -1,5 +1,6 @@
 //! Each cause alone, and sequences of them against a simulated memory that knows why its pages fault.
 
+mod machines;
 mod memory;
 
 use pagetoll_ftrace::tracepoint::{
@@ -416,7 +417,7 @@ fn entries_made_ahead_are_no_faults_and_a_stop_is_from_exit_to_entry() {
     trace.vcpu(exit());
     trace.vcpu(Payload::KvmEntry(KvmEntry { pc: None }));
     let (_, causes) = follow(&trace.items, &[slot()]);
-    assert_eq!((causes.faults, causes.ahead, causes.pages), (2, 1, 2));
+    assert_eq!((causes.faults, causes.ahead, causes.pages), (2, 1, Some(2)));
     let stall = causes.causes[0].stall.unwrap();
     assert_eq!((stall.stops, stall.nanos, stall.longest), (1, 4000, 4000));
     assert_eq!(causes.vcpus[0].thread, "CPU 0/KVM 11");

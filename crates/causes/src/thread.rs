@@ -8,6 +8,8 @@ use super::pages::{Origin, Taker};
 /// `include/uapi/linux/kvm.h`, `include/uapi/linux/userfaultfd.h`.
 pub(super) mod ioctl {
     pub(in super::super) const CREATE_VM: u32 = 0xae01;
+    pub(in super::super) const CREATE_VCPU: u32 = 0xae41;
+    pub(in super::super) const RUN: u32 = 0xae80;
     pub(in super::super) const GET_DIRTY_LOG: u32 = 0x4010_ae42;
     pub(in super::super) const SET_USER_MEMORY_REGION: u32 = 0x4020_ae46;
     pub(in super::super) const SET_USER_MEMORY_REGION2: u32 = 0x40a0_ae49;
@@ -17,9 +19,11 @@ pub(super) mod ioctl {
     pub(in super::super) const UFFD_MOVE: u32 = 0xc028_aa05;
 }
 
-/// Calls of ioctl(2) that decide a cause.
-pub const IOCTLS: [u32; 8] = [
+/// Calls of ioctl(2) that decide a cause, or tell VMs of a process apart.
+pub const IOCTLS: [u32; 10] = [
     ioctl::CREATE_VM,
+    ioctl::CREATE_VCPU,
+    ioctl::RUN,
     ioctl::GET_DIRTY_LOG,
     ioctl::SET_USER_MEMORY_REGION,
     ioctl::SET_USER_MEMORY_REGION2,
@@ -156,6 +160,17 @@ pub(super) struct Taken {
 }
 
 impl Taken {
+    /// Addresses of it that a call discards; `None` where there are none.
+    pub(super) fn discarded(&self) -> Option<Self> {
+        let (start, end) = (self.start.max(self.own.0), self.end.min(self.own.1));
+        let is_discard = self.taker == Taker::Discard && start < end;
+        is_discard.then(|| Self {
+            start,
+            end,
+            ..self.clone()
+        })
+    }
+
     /// All of it is what the call was about.
     pub(super) const fn is_own(&self) -> bool {
         self.own.0 <= self.start && self.end <= self.own.1
@@ -224,8 +239,19 @@ impl Thread {
         };
     }
 
-    /// Takes away what is between two addresses; of how much the call is, it says.
-    pub(super) fn take(&mut self, event: &Event, start: u64, end: u64) -> Taken {
+    /// Takes away what is between two addresses; of how much the call is, it says. Each VM of a process emits the same, one
+    /// after the other, of which the one before is given.
+    pub(super) fn take(
+        &mut self,
+        event: &Event,
+        (start, end): (u64, u64),
+        before: Option<&Taken>,
+    ) -> Taken {
+        let is_again = |taken: &&Taken| (taken.start, taken.end) == (start, end);
+        if let Some(taken) = before.filter(is_again) {
+            self.taken = Some(taken.clone());
+            return taken.clone();
+        }
         let comm = &*event.task.comm;
         let is_host = self.work.iter().any(|&count| count > 0)
             || HOST_THREADS.iter().any(|name| comm.starts_with(name));

@@ -86,7 +86,7 @@ impl Perf {
                 "mmap" => command.args(["--filter", "flags & 0x10"]),
                 "ioctl" => command.args([
                     "--filter",
-                    "cmd==0xae01||cmd==0x4010ae42||cmd==0x4020ae46||cmd==0xc018aec0",
+                    "cmd==0xae01||cmd==0xae41||cmd==0xae80||cmd==0x4010ae42||cmd==0x4020ae46||cmd==0xc018aec0",
                 ]),
                 _ => &mut command,
             };

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use pagetoll_advice::{Advice, Rules};
 use pagetoll_captures::{causes, causes_of_stream};
-use pagetoll_causes::{Cause, CauseRow, Causes, Fault, Memory, Stall};
+use pagetoll_causes::{Cause, CauseRow, Causes, Fault, Memory, RangeRow, Stall};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
 use serde::Serialize;
@@ -106,27 +106,32 @@ fn what_to_do(why: &Why<'_>) -> Vec<String> {
     lines
 }
 
+/// `76193 of 24584 pages by 1 vCPUs in 3.4 s; stalled 0.2 s, longest 53.1 us`.
 fn summary(causes: &Causes) -> String {
-    let (faults, pages) = (causes.faults, causes.pages);
-    let seconds = seconds(causes.nanos);
+    let pages = causes.pages.map(|pages| format!(" of {pages} pages"));
+    let vcpus = match causes.vcpus.len() {
+        0 => String::new(),
+        vcpus => format!(" by {vcpus} vCPUs"),
+    };
+    let span = causes.nanos.map(|nanos| format!(" in {}", seconds(nanos)));
+    let (pages, span) = (pages.unwrap_or_default(), span.unwrap_or_default());
+    format!("{}{pages}{vcpus}{span}; {}", causes.faults, stalled(causes))
+}
+
+fn stalled(causes: &Causes) -> String {
     let stalls = causes.causes.iter().filter_map(|row| row.stall);
-    let stall = stalls.fold(None, |sum: Option<Stall>, stall| {
-        let sum = sum.unwrap_or_default();
-        Some(Stall {
-            stops: sum.stops + stall.stops,
-            nanos: sum.nanos.saturating_add(stall.nanos),
-            longest: sum.longest.max(stall.longest),
-        })
+    let sum = stalls.reduce(|sum, stall| Stall {
+        stops: sum.stops.saturating_add(stall.stops),
+        nanos: sum.nanos.saturating_add(stall.nanos),
+        longest: sum.longest.max(stall.longest),
     });
-    let stall = stall.map_or_else(
+    sum.map_or_else(
         || "stall not recorded".to_owned(),
-        |stall| {
-            let longest = micros(stall.longest);
-            format!("stalled {}, longest {longest}", self::seconds(stall.nanos))
+        |sum| {
+            let (all, longest) = (seconds(sum.nanos), micros(sum.longest));
+            format!("stalled {all}, longest {longest}")
         },
-    );
-    let vcpus = causes.vcpus.len();
-    format!("{faults} of {pages} pages by {vcpus} vCPUs in {seconds}; {stall}")
+    )
 }
 
 fn memory(memory: Memory) -> String {
@@ -150,9 +155,12 @@ fn by_cause(causes: &Causes) -> Table {
     table.each(rows, Column::right("share"), |row| {
         format!("{:.1} %", 100.0 * row.share)
     });
-    table.each(rows, Column::right("pages").rank(1), |row| {
-        row.pages.to_string()
-    });
+    if rows.iter().any(|row| row.pages.is_some()) {
+        table.each(rows, Column::right("pages").rank(1), |row| {
+            row.pages
+                .map_or_else(|| NONE.to_owned(), |pages| pages.to_string())
+        });
+    }
     let stall = |cell: fn(Stall) -> String| {
         move |row: &CauseRow| {
             row.stall
@@ -201,19 +209,19 @@ fn by_vcpu(causes: &Causes) -> Table {
 fn by_range(causes: &Causes) -> Table {
     let mut table = Table::default();
     let rows: Vec<_> = causes.ranges.iter().take(MOST_RANGES).collect();
-    let processes: std::collections::BTreeSet<_> =
-        causes.ranges.iter().map(|row| row.process).collect();
+    let vms: std::collections::BTreeSet<_> = causes
+        .ranges
+        .iter()
+        .map(|row| (row.process, row.vm))
+        .collect();
     table.each(&rows, Column::left("guest physical"), |row| {
         format!("{:#x}", row.start)
     });
     table.each(&rows, Column::right("MiB"), |row| {
         (row.bytes >> 20).to_string()
     });
-    if processes.len() > 1 {
-        table.each(&rows, Column::right("VMM"), |row| {
-            row.process
-                .map_or_else(|| NONE.to_owned(), |pid| pid.to_string())
-        });
+    if vms.len() > 1 {
+        table.each(&rows, Column::right("VMM"), |row| vm(row));
     }
     table.each(&rows, Column::right("faults"), |row| row.faults.to_string());
     table.each(&rows, Column::left("most").wrapping(), |row| {
@@ -222,6 +230,17 @@ fn by_range(causes: &Causes) -> Table {
     let rest = causes.ranges.len().saturating_sub(MOST_RANGES) + causes.other_ranges;
     others(&mut table, rest, "ranges");
     table
+}
+
+/// The process, and which of its VMs where it has several: `4711 #2`.
+fn vm(row: &RangeRow) -> String {
+    let process = row.process.map(|pid| pid.to_string());
+    let number = row.vm.map(|number| format!("#{number}"));
+    let words: Vec<_> = process.into_iter().chain(number).collect();
+    if words.is_empty() {
+        return NONE.to_owned();
+    }
+    words.join(" ")
 }
 
 fn discards(causes: &Causes) -> Table {
