@@ -341,9 +341,9 @@ pub enum CaptureError {
     /// More than is read at once.
     #[error("is larger than {} MiB; expected at most that of this format", Source::MOST_OF_WHOLE >> 20)]
     TooLarge,
-    /// A capture of a format that has no events of pages.
+    /// A capture of a format that has no events of pages, or of another script than that of causes.
     #[error(
-        "is {0}; causes of faults are read from perf.data and from tracepoints as text (pagetoll read --how why)"
+        "is {0}; causes of faults are read from perf.data, from tracepoints as text (pagetoll read --how why), and from the maps of the script that `pagetoll read --how why-bpftrace --script` prints"
     )]
     NoTracepoints(String),
     /// The system refused.

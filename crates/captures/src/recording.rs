@@ -178,7 +178,7 @@ const SOURCES: &[Source] = &[
         commands: &[
             "pagetoll read --how why-bpftrace --script > why.bt",
             "BPFTRACE_MAP_KEYS_MAX=4194304 BPFTRACE_MAX_MAP_KEYS=4194304 timeout -s INT 60 bpftrace why.bt 0 > why.txt",
-            "pagetoll read why.txt",
+            "pagetoll read why.txt --why",
         ],
         notes: &[
             "0 is the next VM that is made; of one that runs, PID GPA HVA SIZE are its VMM and its memory slot",

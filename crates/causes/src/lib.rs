@@ -10,10 +10,13 @@
 //! - VMs are told apart by their processes, and by the descriptors of their vCPUs (`machines`).
 //! - What is not known is unexplained; what may be known but for lost records is [`Cause::RecordsLost`].
 //!
+//! [`Causes::counted`] takes what was counted in the kernel instead, by the bpftrace script.
+//!
 //! Sources: `arch/x86/kvm/mmu/{mmu,tdp_mmu,spte}.c`, `virt/kvm/kvm_main.c`, `mm/{madvise,memory,huge_memory}.c`, Linux 6.18.
 
 #![forbid(unsafe_code)]
 
+mod counted;
 mod error;
 mod follower;
 mod gaps;
@@ -33,7 +36,7 @@ use pagetoll_ftrace::trace_text;
 use pagetoll_ftrace::tracepoint::{Item, Tally};
 use pagetoll_observation::Capture;
 use pagetoll_units::{Gfn, Nanos};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use error::TraceError;
 use follower::Follower;
@@ -43,7 +46,7 @@ use survey::Survey;
 pub use thread::IOCTLS;
 
 /// Cause of a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// Never mapped before, in a capture that has the VM's beginning.

@@ -158,6 +158,26 @@ pub struct Causes {
 }
 
 impl Causes {
+    /// A capture without a fault.
+    pub(super) const fn empty(capture: Capture, memory: Memory) -> Self {
+        Self {
+            capture,
+            faults: 0,
+            pages: None,
+            nanos: None,
+            ahead: 0,
+            without_entry: 0,
+            memory,
+            causes: Vec::new(),
+            vcpus: Vec::new(),
+            ranges: Vec::new(),
+            other_ranges: 0,
+            discards: Vec::new(),
+            wide_discards: 0,
+            notes: Vec::new(),
+        }
+    }
+
     /// Counts by cause, as rules ask for them.
     #[must_use]
     pub fn observation(&self) -> Observation {

@@ -407,6 +407,37 @@ fn threads_are_summed_unless_each_is_asked_for() {
     assert!(all.lines().count() > 800, "{all}");
 }
 
+/// What the script counted is one table of causes, not one of each map.
+#[test]
+fn causes_that_a_script_counted_are_one_table() {
+    let maps = "@discarded_ns: count 2502, average 3100, total 7756200\n\
+        @first_touch_ns: count 16400, average 2500, total 41000000\n\
+        @longest_discarded_ns: 91000\n\
+        @longest_first_touch_ns: 12000\n";
+    let output = pagetoll(&["read", "--why", "-"])
+        .write_stdin(maps)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page = text(&output.stdout);
+    let lines: Vec<_> = page
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    for expected in [
+        "faults 18902; stalled 0.049 s, longest 91.0 us",
+        "cause faults share stall each longest",
+        "first touch 16400 86.8 % 0.041 s 2.5 us 12.0 us",
+        "discarded 2502 13.2 % 0.008 s 3.1 us 91.0 us",
+    ] {
+        assert!(
+            lines.iter().any(|line| line == expected),
+            "{expected}: {page}"
+        );
+    }
+    assert!(!page.contains("By vCPU") && !page.contains('@'), "{page}");
+}
+
 #[test]
 fn each_record_of_an_xentrace_is_printed_with_its_function() {
     let capture = capture("xentrace-unmap.bin");
