@@ -111,3 +111,24 @@ fn a_variation_that_no_distribution_has_is_named_with_its_table() {
     );
     assert!(refusal.ends_with("; expected 0, or 1 to 10"), "{refusal}");
 }
+
+#[test]
+fn a_rate_that_the_model_cannot_meet_is_named_with_its_table() {
+    let table = include_str!("../../../costs/x86-256-core.toml");
+    let (before, after) = table.split_once("[figure.\"demand.page.uffd.1\"]").unwrap();
+    let line = |line: &str| match line.split_once(" = ") {
+        Some((name @ ("value" | "low" | "high"), _)) => format!("{name} = 1.0\n"),
+        _ => format!("{line}\n"),
+    };
+    let after: String = after.lines().map(line).collect();
+    let refusal = refusal(
+        Route::Demand,
+        &format!("{before}[figure.\"demand.page.uffd.1\"]{after}"),
+    );
+    let refusal = refusal.unwrap();
+    let problem = "senseless.toml: demand.page.uffd.1: the model cannot meet it on ";
+    assert!(
+        refusal.starts_with("--costs ") && refusal.contains(problem),
+        "{refusal}"
+    );
+}
