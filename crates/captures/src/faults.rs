@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// As the script prints its maps when it ends.
+    /// Maps of the script as it prints them when it ends.
     const COUNTED: &str = "Attaching 32 probes...\n\n\n\
         @discarded_ns: count 2502, average 3100, total 7756200\n\
         @entries_made_ahead: 40\n\

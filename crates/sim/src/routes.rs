@@ -114,7 +114,7 @@ pub(crate) trait Request: Send + Sync {
     /// Runs it for its samples alone: rows may lack checks that take runs of their own.
     ///
     /// # Errors
-    /// As [`Request::run`].
+    /// Errors of [`Request::run`].
     fn sampled(&self, _: &Calibrations, stop: &Stop) -> Result<Vec<Sampled>, BillingError> {
         Ok(self.run(stop)?.rows)
     }
@@ -122,7 +122,7 @@ pub(crate) trait Request: Send + Sync {
     /// Bills it.
     ///
     /// # Errors
-    /// As [`Request::run`].
+    /// Errors of [`Request::run`].
     fn bill(&self, stop: &Stop) -> Result<Draft, BillingError> {
         let modelled = self.run(stop);
         let Modelled { rows, notes } =

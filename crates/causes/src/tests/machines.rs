@@ -218,7 +218,7 @@ proptest! {
 /// Pages of each VM, and the first of those that say where its memory is.
 const PAGES: usize = 6;
 const COPIED: u64 = 100;
-/// Of each VM, the descriptors of itself and its vCPU, and the vCPU's thread.
+/// Descriptors of a VM and of its vCPU, and the vCPU's thread, for each VM.
 const DESCRIPTORS: [(u32, u32, u32); 2] = [(4, 5, 11), (6, 7, 12)];
 
 fn address(vm: usize, page: u64) -> u64 {

@@ -407,7 +407,7 @@ fn threads_are_summed_unless_each_is_asked_for() {
     assert!(all.lines().count() > 800, "{all}");
 }
 
-/// What the script counted is one table of causes, not one of each map.
+/// Counts of the script are one table of causes, not one for each map.
 #[test]
 fn causes_that_a_script_counted_are_one_table() {
     let maps = "@discarded_ns: count 2502, average 3100, total 7756200\n\

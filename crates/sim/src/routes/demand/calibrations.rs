@@ -12,7 +12,7 @@ pub(crate) struct Calibrations(Mutex<HashMap<SampleKey, Arc<OnceLock<Made>>>>);
 
 type Made = Result<Calibration, DemandError>;
 
-/// All that the calibration of a sample follows from.
+/// Inputs of the calibration of a sample.
 #[derive(PartialEq, Eq, Hash)]
 struct SampleKey {
     /// SHA-256 of the table's text.
@@ -26,7 +26,7 @@ impl Calibrations {
     /// asks while another one makes it waits.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// Errors of `make`.
     pub(super) fn of_sample(
         &self,
         ordered: &Ordered,
