@@ -94,7 +94,7 @@ impl Bench {
 
 /// Boots an order once more, with all that is executed counted: each row costs the same, and its functions sum up to it.
 pub(crate) fn counts_again(bench: &Bench, order: &[&str], bill: &Bill) -> Result<(), Failed> {
-    let order = [order, &["--profile", "--format", "json"]].concat();
+    let order = [order, &["--fresh", "--profile", "--format", "json"]].concat();
     let again = must_succeed(bench.pagetoll(&order))?;
     let again: Bill = serde_json::from_slice(&again.stdout)?;
     for (row, again) in bill.rows.iter().zip(&again.rows) {
