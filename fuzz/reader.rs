@@ -15,7 +15,7 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Executions between two writes of the counts.
 const PERIOD: u64 = 256;
-/// Of as many inputs, by their last byte, one has done with its file what the commands do.
+/// One input in eight, chosen by its last byte, also goes through what the commands do with a capture.
 const COMMANDS: u8 = 8;
 
 struct Target {

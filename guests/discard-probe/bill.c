@@ -18,7 +18,7 @@ struct found {
 	uint32_t sum_beside, sum_again;
 };
 
-/* Calls between two ticks: the dearest is 32,000 instructions of the 4,000,000 at 250 Hz. */
+/* Calls between two ticks: at most 32,000 instructions each, of the 4,000,000 in a tick at 250 Hz. */
 #define PART 64
 
 /* Right after a tick, so that what is shorter than a tick has none. */

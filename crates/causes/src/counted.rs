@@ -36,7 +36,7 @@ impl Causes {
                 AHEAD => ahead = number(item),
                 WITHOUT_ENTRY => without_entry = number(item),
                 CUT_DISCARDS => cut_discards = number(item),
-                name => match Figure::of(name, item) {
+                name => match Figure::from_map(name, item) {
                     Some((cause, figure)) => figure.add_to(stalls.entry(cause).or_default()),
                     None => *capture.unknown.entry(party.name).or_default() += 1,
                 },
@@ -66,7 +66,7 @@ enum Figure {
 }
 
 impl Figure {
-    fn of(map: &str, item: &Item) -> Option<(Cause, Self)> {
+    fn from_map(map: &str, item: &Item) -> Option<(Cause, Self)> {
         let name = map.strip_prefix('@')?.strip_suffix("_ns")?;
         if let Some(name) = name.strip_prefix("longest_") {
             return Some((cause(name)?, Self::Longest(number(item))));

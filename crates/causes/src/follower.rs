@@ -157,7 +157,7 @@ impl<'a> Follower<'a> {
             Payload::SpteChanged(changed) => self.change(event, *changed, taken),
             Payload::SplitHugePage(split) => self.split(event, *split),
             Payload::KvmUnmapHvaRange { start, end } => {
-                self.unmap(event, (start.0, end.0), taken);
+                self.unmap(event, start.0..end.0, taken);
             }
             Payload::ZapAllFast => self.drop_all(event),
             Payload::MemoryCall(call) => self.call(event, *call),
@@ -304,7 +304,7 @@ impl<'a> Follower<'a> {
         });
     }
 
-    fn unmap(&mut self, event: &Event, range: (u64, u64), before: Option<Taken>) {
+    fn unmap(&mut self, event: &Event, range: Range<u64>, before: Option<Taken>) {
         let Some(taken) = self
             .thread(event)
             .map(|thread| thread.take(event, range, before.as_ref()))
@@ -357,10 +357,10 @@ impl<'a> Follower<'a> {
         let mut hit: Vec<_> = self
             .vms
             .values_mut()
-            .filter(|vm| vm.slots.is_empty() || vm.has(&taken))
+            .filter(|vm| !vm.has_slots() || vm.has(&taken))
             .collect();
         match &mut hit[..] {
-            [vm] if !vm.slots.is_empty() => vm.take(record, &taken),
+            [vm] if vm.has_slots() => vm.take(record, &taken),
             several => several
                 .iter_mut()
                 .for_each(|vm| vm.pages.take_unjoined(record)),

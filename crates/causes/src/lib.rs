@@ -7,7 +7,7 @@
 //!   `kvm_mmu_set_spte`), or one that it makes writable again (`fast_page_fault`). Where neither request is recorded, each entry
 //!   counts, also those that KVM makes ahead: [`Causes::notes`] says so.
 //! - Entries go by `kvm_tdp_mmu_spte_changed` where it is recorded, else by `kvm_unmap_hva_range` and the memory slots.
-//! - VMs are told apart by their processes, and by the descriptors of their vCPUs (`machines`).
+//! - A VM is identified by its process and by the descriptors of its vCPUs (`machines`).
 //! - What is not known is unexplained; what may be known but for lost records is [`Cause::RecordsLost`].
 //!
 //! [`Causes::counted`] takes what was counted in the kernel instead, by the bpftrace script.

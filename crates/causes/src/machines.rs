@@ -16,7 +16,7 @@ use pagetoll_ftrace::tracepoint::{Event, Payload};
 use super::survey::{MOST_THREADS, MOST_VMS, Process};
 use super::thread::ioctl;
 
-/// VMs of a process that are told apart. Assumed: each invalidation is looked up in all of them.
+/// Most VMs of a process that are followed one by one; assumed: each invalidation is looked up in every one.
 const MOST_OF_PROCESS: u32 = 64;
 
 /// A VM: its process, and its number there.
@@ -152,8 +152,8 @@ impl Machines {
         }
     }
 
-    /// The VM that a thread's work is about: that on whose descriptor, or on whose vCPU's, it is in a call; else the only one
-    /// of its process among those that are known.
+    /// The VM that a thread works on: the one on whose descriptor, or on whose vCPU's, it is in a call, else the only known VM
+    /// of its process.
     pub(super) fn of_work<V>(&self, event: &Event, known: &BTreeMap<VmId, V>) -> Option<VmId> {
         let process = event.task.pid;
         let number = match self.caller(event).and_then(|caller| caller.call) {

@@ -91,7 +91,7 @@ pub struct RangeRow {
     /// The VMM, where the capture names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,
-    /// The VM among those of its process, from 1 on in the order in which they were made, where they are told apart.
+    /// Number of the VM in its process, from 1 in the order of creation; absent where VMs cannot be distinguished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm: Option<u32>,
     /// First guest physical address.

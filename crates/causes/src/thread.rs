@@ -1,5 +1,7 @@
 //! A thread: the call that it is in, and the fault that it answers.
 
+use std::ops::Range;
+
 use pagetoll_ftrace::tracepoint::{Edge, Event, HostWork, MemoryCall};
 use pagetoll_units::Nanos;
 
@@ -244,9 +246,10 @@ impl Thread {
     pub(super) fn take(
         &mut self,
         event: &Event,
-        (start, end): (u64, u64),
+        range: Range<u64>,
         before: Option<&Taken>,
     ) -> Taken {
+        let Range { start, end } = range;
         let is_again = |taken: &&Taken| (taken.start, taken.end) == (start, end);
         if let Some(taken) = before.filter(is_again) {
             self.taken = Some(taken.clone());
