@@ -223,8 +223,26 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         self.populate_absent(range, unit..unit + 1)
     }
 
+    /// Populates the pages of the faults that a userfaultfd has reported, and wakes their waiters; it waits for none.
+    ///
+    /// For a thread that does other work between faults, as fetching the rest of the memory.
+    ///
+    /// # Errors
+    /// A page could not be populated. Threads that wait for it sleep until the pager is dropped.
+    ///
+    /// # Panics
+    /// There is no userfaultfd of that number.
+    pub fn serve_pending(&mut self, userfaultfd: usize) -> Result<(), PagerError> {
+        let pager = self.pager;
+        let read = || pager.userfaultfds[userfaultfd].read_fault();
+        while let Some(address) = read().map_err(PagerError::system("read of a userfaultfd"))? {
+            self.serve(address)?;
+        }
+        Ok(())
+    }
+
     /// Populates the page of a fault that a userfaultfd reported, and wakes its waiters.
-    pub(super) fn serve(&mut self, host_address: u64) -> Result<(), PagerError> {
+    fn serve(&mut self, host_address: u64) -> Result<(), PagerError> {
         self.counts.faults += 1;
         let found = self.pager.paged.find_host(host_address);
         let (range, offset) = found.ok_or(PagerError::Elsewhere(host_address))?;

@@ -433,12 +433,7 @@ impl<S: PageSource> Pager<S> {
         end: &ReaderStop,
         multiplexer: Multiplexer,
     ) -> Result<Counts, PagerError> {
-        reader::serve(
-            self.handler(),
-            &self.userfaultfds[userfaultfd],
-            end,
-            multiplexer,
-        )
+        reader::serve(self.handler(), userfaultfd, end, multiplexer)
     }
 
     /// The pages of a range have been given back; whole ones only, which must not be populated again

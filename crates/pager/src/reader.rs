@@ -12,7 +12,6 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::error::PagerError;
 use super::handler::{Counts, FaultHandler};
 use super::source::PageSource;
-use super::userfaultfd::Userfaultfd;
 
 /// System call by which a reader waits for faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,29 +56,22 @@ impl ReaderStop {
     }
 }
 
-/// Reads faults of `userfaultfd` until `end` is requested; returns what was done.
+/// Reads faults of a userfaultfd until `end` is requested; returns what was done.
 ///
 /// # Errors
 /// A page could not be populated. The thread that waits for it sleeps on until the userfaultfd is closed.
 pub(super) fn serve<S: PageSource>(
     mut handler: FaultHandler<'_, S>,
-    userfaultfd: &Userfaultfd,
+    userfaultfd: usize,
     end: &ReaderStop,
     multiplexer: Multiplexer,
 ) -> Result<Counts, PagerError> {
-    let wait = Wait::new([userfaultfd.as_fd(), end.watched.as_fd()], multiplexer)?;
+    let watched = handler.pager.userfaultfds[userfaultfd].as_fd();
+    let wait = Wait::new([watched, end.watched.as_fd()], multiplexer)?;
     while wait.has_fault()? {
-        while let Some(address) = read_fault(userfaultfd)? {
-            handler.serve(address)?;
-        }
+        handler.serve_pending(userfaultfd)?;
     }
     Ok(*handler.counts())
-}
-
-fn read_fault(userfaultfd: &Userfaultfd) -> Result<Option<u64>, PagerError> {
-    userfaultfd
-        .read_fault()
-        .map_err(PagerError::system("read of a userfaultfd"))
 }
 
 /// Waits for the first of two descriptors; the second ends it.

@@ -73,6 +73,8 @@ impl<S: PageSource> Pager<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use pagetoll_test_support::{skip, skipped};
     use proptest::prelude::*;
     use vm_memory::GuestAddress;
@@ -82,7 +84,7 @@ mod tests {
         OPTIONS, anonymous, content, mapped, memfd, no_minor_faults, pages, punch_hole, source,
         word,
     };
-    use super::super::{Features, MemorySource, Options, PagerError};
+    use super::super::{Delivery, Features, MemorySource, Options, PagerError};
     use super::*;
 
     type TestPager = Pager<MemorySource<Vec<u8>>>;
@@ -185,6 +187,33 @@ mod tests {
             );
         }
         assert_eq!(pager.present(), []);
+    }
+
+    #[test]
+    fn one_thread_answers_faults_between_other_work() {
+        if let Err(error) = Features::detect() {
+            skip!("userfaultfd: {error}");
+        }
+        let options = Options {
+            delivery: Delivery::Message,
+            ..OPTIONS
+        };
+        let pager = Pager::new(anonymous(64), &[pages(0, 64)], source(64), options).unwrap();
+        let mut handler = pager.handler();
+        handler.serve_pending(0).unwrap();
+        assert_eq!(handler.counts().faults, 0);
+        thread::scope(|scope| {
+            let touched = [60, 3, 40];
+            let pager = &pager;
+            let guest = scope.spawn(move || touched.map(|page| restored(pager, page)));
+            while !guest.is_finished() {
+                handler.serve_pending(0).unwrap();
+                thread::yield_now();
+            }
+            assert_eq!(guest.join().unwrap(), [true; 3]);
+        });
+        assert!(handler.counts().faults >= 3, "{:?}", handler.counts());
+        assert_eq!(pager.present(), [pages(3, 1), pages(40, 1), pages(60, 1)]);
     }
 
     #[test]

@@ -63,6 +63,8 @@ names! {
         ReArmSparse,
         /// One page in eight is tracked again while the guest writes tracked pages.
         ReArmBeside,
+        /// The guest writes tracked pages meanwhile.
+        WriteBeside,
         /// A guest writes pages that were reported and are tracked again.
         WriteAgain,
         /// Tracking ends.

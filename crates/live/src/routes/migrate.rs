@@ -114,7 +114,7 @@ fn time(plan: &Plan, measured: &mut Measured, stop: &Stop) -> Result<(), LiveErr
 fn draft(request: &Request, lines: &[LineRuns], bills: &Bills, load: HostLoad) -> Draft {
     let limit = (!host::recording::kvm_is_hardware()).then(|| host::SHADOW_PAGING.to_owned());
     let notes = rows::notes(request, &bills.description());
-    let composed = |line: Line, measured: &Measured| bills.composed(request, line, measured);
+    let composed = |line: Line, measured: &Measured| bills.composed(request, line, measured, lines);
     Draft {
         backend: Backend::Live,
         route: Route::Migrate,

@@ -13,19 +13,20 @@ use crate::table::{Column, NONE, Table};
 use crate::unique::unique;
 
 /// Phases, their columns, and the order in which these are left out where the table is too wide.
-const PHASES: [(Operation, &str, u8); 10] = [
+const PHASES: [(Operation, &str, u8); 11] = [
     (Operation::Arm, "arm", 2),
     (Operation::FirstWrite, "first write", 3),
     (Operation::Harvest, "harvest", 6),
     (Operation::ReArm, "re-arm", 4),
     (Operation::ReArmSparse, "re-arm, sparse", 4),
     (Operation::ReArmBeside, "re-arm, beside", 3),
+    (Operation::WriteBeside, "write, beside", 3),
     (Operation::WriteAgain, "write again", 7),
     (Operation::Disarm, "disarm", 1),
     (Operation::RewriteUntracked, "rewrite, untracked", 0),
     (Operation::RewriteTracked, "rewrite, tracked", 5),
 ];
-const FOOTNOTE: &str = "Medians of the runs, where there are any. Writes are the guest's time; sparse: one page in eight, here and there; beside: the same while the guest writes tracked pages; rewrite: round after round, without \
+const FOOTNOTE: &str = "Medians of the runs, where there are any. Writes are the guest's time; sparse: one page in eight, here and there; beside: the same while the guest writes tracked pages, and these writes; rewrite: round after round, without \
      tracking and while pages are reported and armed again.";
 
 /// Distances between places that are named on a plot's axis, at most.

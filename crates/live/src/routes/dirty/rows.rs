@@ -17,13 +17,14 @@ use super::tracker::{Clearing, clearing, crossing};
 use crate::routes::limits::Lacking;
 
 /// Phases in the order in which they come.
-const PHASES: [Operation; 10] = [
+const PHASES: [Operation; 11] = [
     Operation::Arm,
     Operation::FirstWrite,
     Operation::Harvest,
     Operation::ReArm,
     Operation::ReArmSparse,
     Operation::ReArmBeside,
+    Operation::WriteBeside,
     Operation::WriteAgain,
     Operation::Disarm,
     Operation::RewriteUntracked,
@@ -49,7 +50,9 @@ pub(super) fn rows(request: &Request, lines: &[LineRuns]) -> Vec<Row> {
 /// Pages that the guest has written before a phase, or writes in it.
 fn pages_of(phase: Operation, all: Pages) -> Pages {
     match phase {
-        Operation::ReArmSparse | Operation::ReArmBeside => Pages(all.get() / SPARSE as u64),
+        Operation::ReArmSparse | Operation::ReArmBeside | Operation::WriteBeside => {
+            Pages(all.get() / SPARSE as u64)
+        }
         _ => all,
     }
 }
@@ -96,10 +99,15 @@ fn figures(
     measured: &Measured,
     pages: Pages,
 ) -> Result<Figures, Unavailable> {
-    let times: Option<Vec<Duration>> = measured.runs.iter().map(|run| time(run, phase)).collect();
+    let of_page = |run: &Run| match phase {
+        Operation::WriteBeside => run
+            .beside
+            .map(|beside| beside.writing.as_nanos() as f64 / beside.written as f64),
+        _ => time(run, phase).map(|time| time.as_nanos() as f64 / pages.get() as f64),
+    };
+    let times: Option<Vec<f64>> = measured.runs.iter().map(of_page).collect();
     let times = times.ok_or_else(|| Unavailable(missing(mechanism, phase).into()))?;
-    let of_page = |time: &Duration| time.as_nanos() as f64 / pages.get() as f64;
-    let figures = Figures::of_runs(times.iter().map(of_page).collect())?;
+    let figures = Figures::of_runs(times)?;
     let crossings = match phase {
         Operation::FirstWrite => crossing(mechanism).map(|kind| {
             let all: u64 = measured.runs.iter().map(|run| run.crossings).sum();
@@ -124,7 +132,7 @@ fn time(run: &Run, phase: Operation) -> Option<Duration> {
         Operation::Harvest => Some(run.harvest),
         Operation::ReArm => run.re_arm,
         Operation::ReArmSparse => run.re_arm_sparse,
-        Operation::ReArmBeside => run.re_arm_beside,
+        Operation::ReArmBeside => run.beside.map(|beside| beside.work / beside.rounds),
         Operation::WriteAgain => run.write_again,
         Operation::Disarm => run.disarm,
         Operation::RewriteUntracked => Some(run.untracked),

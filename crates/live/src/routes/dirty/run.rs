@@ -10,7 +10,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 
 use super::line::Line;
 use super::pages::PageSet;
-use super::session::{Session, begins_absent, with_guest};
+use super::session::{Beside, Session, begins_absent, with_guest};
 use super::shadow::{CopyOrder, Shadow};
 use super::tracker::{Clearing, clearing};
 use crate::LiveError;
@@ -22,6 +22,8 @@ const RACES: u32 = 2;
 pub(super) const HOT_PAGES: u64 = 64;
 /// Time of such a race, at least.
 pub(super) const HOT: Duration = Duration::from_millis(50);
+/// Rounds in which as many are tracked again beside the guest: each has a thread of its own, and where that runs decides about the time.
+const ROUNDS_BESIDE: u32 = 8;
 /// One page of so many is written in the round that shows what is reported beside it.
 pub(super) const SPARSE: usize = 8;
 
@@ -34,8 +36,8 @@ pub(super) struct Run {
     pub(super) re_arm: Option<Duration>,
     /// Tracking one page in [`SPARSE`], here and there.
     pub(super) re_arm_sparse: Option<Duration>,
-    /// Tracking as many beside the guest at work.
-    pub(super) re_arm_beside: Option<Duration>,
+    /// Tracking as many beside the guest at work, in each of some rounds.
+    pub(super) beside: Option<Beside>,
     pub(super) write_again: Option<Duration>,
     pub(super) disarm: Option<Duration>,
     pub(super) untracked: Duration,
@@ -148,14 +150,17 @@ fn sparse(
     order.truncate(order.len() / SPARSE);
     let reported = sparse_round(session, &order, run)?;
     let at_rest = timed(|| session.tracker.re_arm(&reported))?;
-    let reported = sparse_round(session, &order, run)?;
-    let tracker = session.tracker;
-    let sequential: Vec<u64> = session.all().collect();
-    session.guest.set_order(&sequential)?;
-    let beside = session.write_beside(|| timed(|| tracker.re_arm(&reported)))?;
+    let mut beside = Beside::default();
+    for _ in 0..ROUNDS_BESIDE {
+        let reported = sparse_round(session, &order, run)?;
+        let tracker = session.tracker;
+        let sequential: Vec<u64> = session.all().collect();
+        session.guest.set_order(&sequential)?;
+        beside.add(session.write_beside(|| timed(|| tracker.re_arm(&reported)))?);
+    }
     if clearing(line.mechanism) == Clearing::Separate {
         run.re_arm_sparse = Some(at_rest);
-        run.re_arm_beside = Some(beside);
+        run.beside = Some(beside);
     }
     Ok(())
 }

@@ -33,6 +33,25 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Interval between harvests beside a guest that rewrites its pages.
 pub(super) const INTERVAL: Duration = Duration::from_millis(10);
 
+/// Work beside the guest.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Beside {
+    pub(super) rounds: u32,
+    pub(super) work: Duration,
+    /// Pages that the guest wrote meanwhile, and its time for them.
+    pub(super) written: u64,
+    pub(super) writing: Duration,
+}
+
+impl Beside {
+    pub(super) fn add(&mut self, more: Self) {
+        self.rounds += more.rounds;
+        self.work += more.work;
+        self.written += more.written;
+        self.writing += more.writing;
+    }
+}
+
 /// A guest with a mechanism on its vCPU's thread.
 pub(in crate::routes) struct Session<'a, 'm, 'c, 'p> {
     pub(in crate::routes) guest: &'a Guest,
@@ -213,22 +232,31 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
         Ok((time, Rewriting::new(&rounds, &harvests)))
     }
 
-    /// Does `work` on another thread while the guest writes its pages, few at a time.
-    pub(super) fn write_beside<T: Send>(
+    /// Does `work`, which returns its time, on another thread while the guest writes its pages, few at a time.
+    pub(super) fn write_beside(
         &mut self,
-        work: impl FnOnce() -> Result<T, LiveError> + Send,
-    ) -> Result<T, LiveError> {
+        work: impl FnOnce() -> Result<Duration, LiveError> + Send,
+    ) -> Result<Beside, LiveError> {
         let pages = self.guest.pages;
-        let mut places = (0..pages).step_by(BURST).cycle();
+        let mut bursts = (0..pages).step_by(BURST).cycle();
         thread::scope(|scope| {
             let worker = scope.spawn(work);
-            while !worker.is_finished() {
-                let first = places.next().unwrap_or(0);
-                self.write(&(first..pages.min(first + BURST as u64)))?;
+            let (mut written, mut writing) = (0, Duration::ZERO);
+            while written == 0 || !worker.is_finished() {
+                let first = bursts.next().unwrap_or(0);
+                let places = first..pages.min(first + BURST as u64);
+                writing += self.write(&places)?;
+                written += places.end - places.start;
             }
-            worker
+            let work = worker
                 .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            Ok(Beside {
+                rounds: 1,
+                work,
+                written,
+                writing,
+            })
         })
     }
 

@@ -3,6 +3,8 @@
 //!
 //! The guest's bursts and the rounds are gone through one after another, as they are in a migration.
 
+use std::collections::VecDeque;
+
 use super::destination::AHEAD;
 use super::workload::BURST;
 
@@ -11,12 +13,16 @@ use super::workload::BURST;
 pub(super) struct Costs {
     /// A page that is sent.
     pub(super) send: f64,
+    /// A page of [`AHEAD`] that are fetched at once.
+    pub(super) fetch: f64,
     /// The guest's stop at the source until its first instruction at the destination, where nothing is left to be sent.
     pub(super) switch: f64,
     /// A page that is written, and neither tracked nor missing.
     pub(super) untracked: f64,
     /// A page that is written for the first time since it was tracked.
     pub(super) tracked: f64,
+    /// The same while pages are tracked again.
+    pub(super) tracked_beside: f64,
     pub(super) arm: f64,
     pub(super) harvest: f64,
     pub(super) re_arm: f64,
@@ -26,6 +32,8 @@ pub(super) struct Costs {
     pub(super) fault: f64,
     /// A page that is fetched over the connection by itself.
     pub(super) request: f64,
+    /// Delay of the rest by a page that the guest waits for.
+    pub(super) delay: f64,
     /// A page that was sent and is discarded at the destination, since the guest has written it again.
     pub(super) discard: f64,
 }
@@ -34,7 +42,7 @@ impl Costs {
     /// Time of a request for so many pages: a line through that of one page and that of [`AHEAD`] pages.
     fn chunk(&self, pages: u64) -> f64 {
         let whole = AHEAD as f64;
-        let page = (whole * self.send - self.request).max(0.0) / (whole - 1.0);
+        let page = (whole * self.fetch - self.request).max(0.0) / (whole - 1.0);
         self.request + (pages as f64 - 1.0) * page
     }
 }
@@ -48,8 +56,6 @@ pub(super) struct Parts<'a> {
     pub(super) set: &'a [u64],
     /// Nanoseconds between the beginnings of bursts.
     pub(super) interval: f64,
-    /// Nanoseconds of a page at the bandwidth.
-    pub(super) line: f64,
     /// Pages are sent while the guest runs.
     pub(super) precopy: Option<Precopy>,
     /// Missing pages are fetched while the guest runs.
@@ -143,6 +149,8 @@ struct Guest<'a> {
     writes: usize,
     /// Beginning of the next burst.
     next: f64,
+    /// End of the time in which pages are tracked again.
+    re_armed: f64,
     stall: f64,
 }
 
@@ -155,6 +163,7 @@ impl<'a> Guest<'a> {
             written: vec![false; parts.set.len()],
             writes: 0,
             next: 0.0,
+            re_armed: 0.0,
             stall: 0.0,
         }
     }
@@ -163,19 +172,25 @@ impl<'a> Guest<'a> {
         self.written.iter().filter(|written| **written).count()
     }
 
-    /// Lets bursts begin until a time; `fault` gives the time that the guest waits for a missing page.
-    fn run_until(&mut self, time: f64, mut fault: impl FnMut(usize, f64) -> f64) {
+    /// Lets bursts begin until a time.
+    fn run_until(&mut self, time: f64) {
+        self.run_beside(&mut Fetching::default(), time);
+    }
+
+    /// Lets bursts begin until a time, while missing pages are fetched.
+    fn run_beside(&mut self, fetching: &mut Fetching, time: f64) {
         while self.next < time && !self.states.is_empty() {
             let all = self.states.len();
             let place = self.writes % all;
             let burst = place..(place + BURST).min(all);
             let mut now = self.next;
             for place in burst {
+                fetching.advance(now, self.costs, &mut self.states);
                 let extra = match self.states[place] {
                     State::Free => 0.0,
-                    State::Tracked => self.costs.tracked - self.costs.untracked,
+                    State::Tracked => self.tracked_write(now) - self.costs.untracked,
                     State::Arrived => self.costs.populated - self.costs.untracked,
-                    State::Missing => fault(place, now),
+                    State::Missing => fetching.wait(now, self.costs),
                 };
                 let extra = extra.max(0.0);
                 self.stall += extra;
@@ -185,6 +200,20 @@ impl<'a> Guest<'a> {
                 self.writes += 1;
             }
             self.next = now.max(self.next + self.parts.interval);
+        }
+    }
+
+    /// Time of a tracked write that begins at a time. One that lasts beyond the tracking of pages again goes on as any other.
+    fn tracked_write(&self, begun: f64) -> f64 {
+        let Costs {
+            tracked,
+            tracked_beside,
+            ..
+        } = *self.costs;
+        let beside = (self.re_armed - begun).clamp(0.0, tracked_beside);
+        match beside > 0.0 {
+            true => beside + (1.0 - beside / tracked_beside) * tracked,
+            false => tracked,
         }
     }
 
@@ -202,13 +231,13 @@ impl<'a> Guest<'a> {
         if precopy.is_reported_first {
             time += all * (self.costs.harvest + self.costs.re_arm);
         }
-        self.run_until(time, |_, _| 0.0);
+        self.run_until(time);
         self.track();
         let (mut left, mut sent) = (all, 0.0);
         for round in 1..=precopy.most_rounds {
             time += left * self.costs.send;
             sent += left;
-            self.run_until(time, |_, _| 0.0);
+            self.run_until(time);
             time += all * self.costs.harvest;
             left = self.written() as f64;
             if left <= precopy.limit as f64 || round == precopy.most_rounds {
@@ -217,6 +246,7 @@ impl<'a> Guest<'a> {
             time += left * self.costs.re_arm;
             // What is written while it is harvested and tracked again is reported by either.
             self.track();
+            self.re_armed = time;
         }
         (time, sent)
     }
@@ -237,37 +267,29 @@ impl<'a> Guest<'a> {
     /// One pass over the working set with all memory there.
     fn afterwards(&mut self, resumed: f64) {
         self.next = resumed;
+        self.finish_pass(&mut Fetching::default());
+    }
+
+    fn finish_pass(&mut self, fetching: &mut Fetching) {
         while self.writes < self.states.len() {
-            self.run_until(self.next + 1.0, |_, _| 0.0);
+            self.run_beside(fetching, self.next + 1.0);
         }
     }
 
     /// Fetches what is missing, by chunks in the order of the pages, beside the guest; returns when the last one is there.
     fn postcopy(&mut self, resumed: f64) -> f64 {
-        let missing = self.missing();
+        let mut fetching = Fetching {
+            chunks: self.missing().into(),
+            on_its_way: Vec::new(),
+            ended: resumed,
+        };
         self.next = resumed;
-        let (fault, request) = (self.costs.fault, self.costs.request);
-        let untracked = self.costs.untracked;
-        let mut line = resumed;
-        for chunk in missing {
-            let ended = line + self.costs.chunk(chunk.pages);
-            let mut more = 0.0;
-            // A page that the guest waits for comes after the chunk that is on its way.
-            self.run_until(ended, |_, now| {
-                more += self.parts.line;
-                (ended - now).max(0.0) + request + fault - untracked
-            });
-            line = ended + more;
-            for place in chunk.places {
-                if self.states[place] == State::Missing {
-                    self.states[place] = State::Arrived;
-                }
-            }
+        while !fetching.chunks.is_empty() {
+            self.run_beside(&mut fetching, self.next + 1.0);
+            fetching.advance(self.next, self.costs, &mut self.states);
         }
-        let last = line;
-        while self.writes < self.states.len() {
-            self.run_until(self.next + 1.0, |_, _| 0.0);
-        }
+        let last = fetching.ended;
+        self.finish_pass(&mut fetching);
         last
     }
 
@@ -311,21 +333,60 @@ struct Chunk {
     places: Vec<usize>,
 }
 
+/// Chunks of missing pages on their way, one after another.
+#[derive(Default)]
+struct Fetching {
+    /// Chunks that are not on their way yet.
+    chunks: VecDeque<Chunk>,
+    /// Places of the chunk that is on its way.
+    on_its_way: Vec<usize>,
+    /// Time at which it arrives.
+    ended: f64,
+}
+
+impl Fetching {
+    /// Lets chunks arrive until a time, and the next one be on its way.
+    fn advance(&mut self, time: f64, costs: &Costs, states: &mut [State]) {
+        while self.ended <= time {
+            for place in self.on_its_way.drain(..) {
+                if states[place] == State::Missing {
+                    states[place] = State::Arrived;
+                }
+            }
+            let Some(next) = self.chunks.pop_front() else {
+                return;
+            };
+            self.ended += costs.chunk(next.pages);
+            self.on_its_way = next.places;
+        }
+    }
+
+    /// Time for which the guest waits for a missing page: it comes after the chunk that is on its way, and the next chunk after it.
+    fn wait(&mut self, now: f64, costs: &Costs) -> f64 {
+        let wait = (self.ended - now).max(0.0) + costs.request + costs.fault - costs.untracked;
+        self.ended += costs.delay;
+        wait
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const COSTS: Costs = Costs {
         send: 1000.0,
+        fetch: 1000.0,
         switch: 50_000.0,
         untracked: 10.0,
         tracked: 510.0,
+        tracked_beside: 510.0,
         arm: 1.0,
         harvest: 2.0,
         re_arm: 4.0,
         populated: 110.0,
         fault: 3000.0,
         request: 2000.0,
+        delay: 900.0,
         discard: 100.0,
     };
 
@@ -334,7 +395,6 @@ mod tests {
             pages: 1000,
             set,
             interval: 80_000.0,
-            line: 900.0,
             precopy: None,
             is_postcopy: false,
         }
@@ -385,6 +445,28 @@ mod tests {
         let hybrid = composed(&hybrid, &COSTS);
         assert_eq!(hybrid.sent, 1096.0);
         assert_eq!(hybrid.downtime, 50_000.0 + 2000.0 + 96.0 * 100.0);
+    }
+
+    #[test]
+    fn a_guest_that_is_held_up_while_pages_are_tracked_again_writes_fewer() {
+        let set: Vec<u64> = (0..1000).collect();
+        let precopy = Parts {
+            interval: 20_000.0,
+            precopy: Some(ROUNDS),
+            ..parts(&set)
+        };
+        let slow = Costs {
+            re_arm: 500.0,
+            ..COSTS
+        };
+        let held_up = Costs {
+            tracked_beside: 1e9,
+            ..slow
+        };
+        let [all, few] = [&slow, &held_up].map(|costs| composed(&precopy, costs));
+        // 400 pages are tracked again within 200 us, and then 400 us pass: 30 bursts follow where none is held up, else 20.
+        assert!(few.sent + 8.0 * 10.0 <= all.sent, "{few:?} {all:?}");
+        assert!(few.stall > all.stall);
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,8 @@ use crate::{LiveError, host};
 
 /// Pages that are fetched at once beside the guest.
 pub(super) const AHEAD: u64 = 16;
+/// Interval between looks for the end of a guest that has not begun.
+const POLL: Duration = Duration::from_millis(20);
 /// Time for which a guest goes on once its memory is there, at most; less where it has written its working set by then.
 const AFTERWARDS: Duration = Duration::from_millis(500);
 
@@ -77,6 +80,26 @@ struct Arrival {
     complete: AtomicBool,
     /// Arrival of the last one.
     last: AtomicU64,
+}
+
+/// Work of the thread that fetches missing pages.
+#[derive(Clone, Copy, Default)]
+struct Fetched {
+    singles: Singles,
+    /// Faults that it answered.
+    faults: u64,
+}
+
+/// Waits until the guest has executed an instruction; false where it has ended before that.
+fn is_resumed(resumption: &Mutex<Receiver<()>>, end: &ReaderStop) -> bool {
+    let resumption = resumption.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        match resumption.recv_timeout(POLL) {
+            Ok(()) => return true,
+            Err(RecvTimeoutError::Timeout) if !end.is_requested() => {}
+            Err(_) => return false,
+        }
+    }
 }
 
 impl<'a> Destination<'a> {
@@ -161,23 +184,26 @@ impl<'a> Destination<'a> {
                 Entry::Exit(Box::new(pager.handler()))
             }
         };
-        let readers = usize::from(missing == Missing::Uffd);
-        let read = |_, end: &ReaderStop| Ok(pager.serve(0, end, Multiplexer::Poll)?);
-        let (done, handled) = with_readers(readers, read, |sound| {
-            thread::scope(|scope| {
-                let rest = scope.spawn(|| self.fetch_rest(&pager, switch, &arrival, resumption));
-                let is_fetched = || arrival.complete.load(Ordering::SeqCst);
-                let sound = || sound() && (is_fetched() || !rest.is_finished());
-                let report = self.at_work(vcpu, entry, &sound, &arrival);
-                let rest = rest.join();
-                let singles = rest.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-                Ok(Report { singles, ..report? })
-            })
-        })?;
-        let by_readers: u64 = handled.iter().map(|counts| counts.faults).sum();
+        let resumption = Mutex::new(resumption);
+        let fetch = |_, end: &ReaderStop| {
+            if !is_resumed(&resumption, end) {
+                return Ok(Fetched::default());
+            }
+            let mut fetched = self.fetch_rest(&pager, switch, missing)?;
+            arrival.last.store(now(), Ordering::SeqCst);
+            arrival.complete.store(true, Ordering::SeqCst);
+            if missing == Missing::Uffd {
+                fetched.faults += pager.serve(0, end, Multiplexer::Poll)?.faults;
+            }
+            Ok(fetched)
+        };
+        let (report, fetched) =
+            with_readers(1, fetch, |sound| self.at_work(vcpu, entry, sound, &arrival))?;
+        let fetched = fetched.into_iter().next().unwrap_or_default();
         let report = Report {
-            waited_for: done.waited_for + by_readers,
-            ..done
+            waited_for: report.waited_for + fetched.faults,
+            singles: fetched.singles,
+            ..report
         };
         self.compared(switch, report)
     }
@@ -212,36 +238,37 @@ impl<'a> Destination<'a> {
         }
     }
 
-    /// Fetches the missing pages in order, once the guest has resumed; returns times of single ones, where these were ordered.
+    /// Fetches the missing pages in order; where they come by messages, pages that the guest waits for come between the others.
     fn fetch_rest(
         &self,
         pager: &Pager<Source<'_>>,
         switch: &Switch,
-        arrival: &Arrival,
-        resumption: Receiver<()>,
-    ) -> Result<Option<Singles>, LiveError> {
-        // The guest has failed where nothing comes.
-        if resumption.recv().is_err() {
-            return Ok(None);
-        }
-        let mut singles = Vec::new();
+        missing: Missing,
+    ) -> Result<Fetched, LiveError> {
+        let mut handler = pager.handler();
+        let mut singles = Singles::default();
         for (first, count) in &switch.missing {
             let mut page = *first;
             while page < first + count {
-                let is_single = (singles.len() as u64) < self.order.singles;
+                if missing == Missing::Uffd {
+                    handler.serve_pending(0)?;
+                }
+                let is_single = singles.pages < self.order.singles;
                 let pages = if is_single { 1 } else { AHEAD };
                 let pages = pages.min(first + count - page);
                 let begun = Instant::now();
                 pager.populate(&[self.range(page, pages)])?;
                 if is_single {
-                    singles.push(begun.elapsed().as_nanos() as f64);
+                    singles.pages += 1;
+                    singles.time += nanos(begun.elapsed());
                 }
                 page += pages;
             }
         }
-        arrival.last.store(now(), Ordering::SeqCst);
-        arrival.complete.store(true, Ordering::SeqCst);
-        Ok(Singles::of_times(&singles))
+        Ok(Fetched {
+            singles,
+            faults: handler.counts().faults,
+        })
     }
 
     /// Runs the guest until its memory is there, and a while longer.

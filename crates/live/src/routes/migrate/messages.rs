@@ -1,6 +1,5 @@
 //! Messages of the two ends of a migration.
 
-use pagetoll_bill::row::median;
 use serde::{Deserialize, Serialize};
 
 use super::workload::Workload;
@@ -64,23 +63,18 @@ pub(super) struct Burst {
 }
 
 /// Pages that were fetched one by one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Singles {
     pub(super) pages: u64,
-    /// Nanoseconds in which one was fetched and put in place, in the middle.
-    pub(super) middle: f64,
-    /// Nanoseconds of all of them.
-    pub(super) all: f64,
+    /// Nanoseconds in which all of them were fetched and put in place.
+    pub(super) time: u64,
 }
 
 impl Singles {
-    /// Singles that took so many nanoseconds; `None` of none.
-    pub(super) fn of_times(times: &[f64]) -> Option<Self> {
-        Some(Self {
-            pages: times.len() as u64,
-            middle: median(times)?,
-            all: times.iter().sum(),
-        })
+    /// Nanoseconds of one: a mean, since the scheduler's choice of a CPU for the threads of both ends decides whether it is 15 or
+    /// 100 us.
+    pub(super) fn mean(self) -> f64 {
+        self.time as f64 / self.pages.max(1) as f64
     }
 }
 
@@ -95,7 +89,7 @@ pub(super) struct Report {
     /// Pages that the guest waited for.
     pub(super) waited_for: u64,
     /// Pages that were fetched one by one before the rest.
-    pub(super) singles: Option<Singles>,
+    pub(super) singles: Singles,
     /// Pages with a wrong word in the end.
     pub(super) wrong: u64,
 }

@@ -9,7 +9,7 @@ use pagetoll_bill::{Operation, Route, RouteMechanism};
 use pagetoll_units::Pages;
 
 use super::composition::{Composed, Costs, Parts, Precopy, composed};
-use super::line::{Line, Measured};
+use super::line::{Line, LineRuns, Measured};
 use super::messages::Missing;
 use super::pace::nanos_per_page;
 use super::plan::{Plan, parts};
@@ -20,7 +20,7 @@ use crate::routes::{dirty, discard, restore};
 
 /// Pages of the guests of these bills at most, and their runs.
 const MOST_PAGES: u64 = 8192;
-const MOST_RUNS: u32 = 3;
+const MOST_RUNS: u32 = 5;
 /// Pages of which the guests of these bills are a multiple.
 const WHOLE: u64 = 2048;
 /// Share of a restored guest that is touched: pages beside those are not, as in a migration.
@@ -121,6 +121,7 @@ impl Bills {
         request: &Request,
         line: Line,
         measured: &Measured,
+        lines: &[LineRuns],
     ) -> Option<Composed> {
         let plan = Plan::new(request, line.0, 0);
         let is_postcopy = plan.order.missing.is_some();
@@ -133,23 +134,22 @@ impl Bills {
             pages: plan.order.pages,
             set: &plan.order.workload.set,
             interval: plan.order.workload.interval as f64,
-            line: nanos_per_page(request.bandwidth),
             precopy,
             is_postcopy,
         };
-        let costs = self.costs(&plan, measured)?;
+        let costs = self.costs(&plan, measured, lines)?;
         Some(composed(&parts, &costs))
     }
 
-    fn costs(&self, plan: &Plan, measured: &Measured) -> Option<Costs> {
-        let idle = |value: fn(&Run) -> Option<f64>| {
-            let values: Option<Vec<f64>> = measured.idle.iter().map(value).collect();
-            median(&values?)
-        };
+    fn costs(&self, plan: &Plan, measured: &Measured, lines: &[LineRuns]) -> Option<Costs> {
+        let connection = connection(lines, Way::of(plan.tracker, plan.order.missing))?;
         let untracked: Vec<f64> = measured.runs.iter().map(|run| run.untracked).collect();
         let costs = Costs {
-            send: idle(Run::time_of_page)?,
-            switch: idle(|run| Some(run.downtime()))?,
+            // Where no other guest was sent while it ran, the pages of a hybrid are taken to be as those that are fetched.
+            send: self::connection(lines, Way::Sent).map_or(connection.page, |sent| sent.page),
+            fetch: connection.page,
+            request: connection.request,
+            switch: connection.switch,
             untracked: median(&untracked)?,
             populated: self.touch(Restore::Read)?,
             ..Costs::default()
@@ -158,12 +158,10 @@ impl Bills {
             None => costs,
             Some(tracker) => Costs {
                 tracked: self.dirty(tracker, Operation::WriteAgain)?,
+                tracked_beside: self.beside(tracker, Operation::WriteBeside),
                 arm: self.dirty(tracker, Operation::Arm)?,
                 harvest: self.dirty(tracker, Operation::Harvest)?,
-                // A part of the harvest where it has no row.
-                re_arm: self
-                    .dirty(tracker, Operation::ReArmBeside)
-                    .unwrap_or_default(),
+                re_arm: self.beside(tracker, Operation::ReArmBeside),
                 ..costs
             },
         };
@@ -174,7 +172,11 @@ impl Bills {
                     Missing::Uffd => Restore::Uffd,
                     Missing::Exit => Restore::Exit,
                 })?,
-                request: idle(|run| run.report.singles.map(|singles| singles.middle))?,
+                delay: match missing {
+                    // One thread asks for these pages and for the rest, one after another.
+                    Missing::Uffd => costs.request,
+                    Missing::Exit => nanos_per_page(plan.bandwidth),
+                },
                 discard: match plan.tracker {
                     Some(_) => self.discard()?,
                     None => 0.0,
@@ -186,6 +188,11 @@ impl Bills {
 
     fn dirty(&self, mechanism: Dirty, phase: Operation) -> Option<f64> {
         cost(&self.dirty, mechanism.properties().name, phase)
+    }
+
+    /// Cost of a phase beside the guest, or 0 where pages are tracked again by the harvest.
+    fn beside(&self, mechanism: Dirty, phase: Operation) -> f64 {
+        self.dirty(mechanism, phase).unwrap_or_default()
     }
 
     fn discard(&self) -> Option<f64> {
@@ -206,6 +213,56 @@ impl Bills {
         );
         Some((set - first) / pages)
     }
+}
+
+/// Course of the migration of a guest that writes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It is sent while it is stopped.
+    Stopped,
+    /// It is sent while it runs.
+    Sent,
+    /// It is fetched once it runs at the destination.
+    Fetched,
+}
+
+impl Way {
+    const fn of(tracker: Option<Dirty>, missing: Option<Missing>) -> Self {
+        match (tracker, missing) {
+            (_, Some(_)) => Self::Fetched,
+            (Some(_), None) => Self::Sent,
+            (None, None) => Self::Stopped,
+        }
+    }
+}
+
+/// Costs of the connection and of the switch, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Connection {
+    page: f64,
+    /// A page that is fetched by itself; 0 where none is.
+    request: f64,
+    switch: f64,
+}
+
+/// The connection, as all guests show that wrote nothing and went this way; `None` of none.
+fn connection(lines: &[LineRuns], way: Way) -> Option<Connection> {
+    let goes = |line: &&LineRuns| {
+        let (tracker, missing) = parts(line.line.0);
+        Way::of(tracker, missing) == way
+    };
+    let measured = lines.iter().filter(goes);
+    let measured = measured.filter_map(|line| line.outcome.as_ref().ok());
+    let runs: Vec<&Run> = measured.flat_map(|measured| &measured.idle).collect();
+    let middle = |value: fn(&Run) -> Option<f64>| {
+        let values: Option<Vec<f64>> = runs.iter().map(|run| value(run)).collect();
+        median(&values?)
+    };
+    Some(Connection {
+        page: middle(Run::time_of_page)?,
+        request: middle(|run| Some(run.report.singles.mean()))?,
+        switch: middle(|run| Some(run.downtime()))?,
+    })
 }
 
 fn cost(rows: &[Row], mechanism: &str, operation: Operation) -> Option<f64> {

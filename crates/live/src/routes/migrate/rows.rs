@@ -159,12 +159,9 @@ impl Run {
         let rounds = self.rounds.iter().filter(|round| is_long(round.phase));
         let longest = rounds.max_by_key(|round| round.pages)?;
         let time = (longest.ended - longest.begun) as f64;
-        let (singles, of_singles) = self
-            .report
-            .singles
-            .map_or((0, 0.0), |singles| (singles.pages, singles.all));
-        let pages = longest.pages.saturating_sub(singles);
-        (pages > 0).then(|| (time - of_singles) / pages as f64)
+        let singles = self.report.singles;
+        let pages = longest.pages.saturating_sub(singles.pages);
+        (pages > 0).then(|| (time - singles.time as f64) / pages as f64)
     }
 }
 
