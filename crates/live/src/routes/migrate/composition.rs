@@ -30,8 +30,10 @@ pub(super) struct Costs {
     pub(super) populated: f64,
     /// A missing page that the guest touches, but for its way over the connection.
     pub(super) fault: f64,
-    /// A page that is fetched over the connection by itself.
+    /// A page that is fetched over the connection by itself, after another one.
     pub(super) request: f64,
+    /// The same between requests for several.
+    pub(super) between: f64,
     /// Delay of the rest by a page that the guest waits for.
     pub(super) delay: f64,
     /// A page that was sent and is discarded at the destination, since the guest has written it again.
@@ -363,7 +365,7 @@ impl Fetching {
 
     /// Time for which the guest waits for a missing page: it comes after the chunk that is on its way, and the next chunk after it.
     fn wait(&mut self, now: f64, costs: &Costs) -> f64 {
-        let wait = (self.ended - now).max(0.0) + costs.request + costs.fault - costs.untracked;
+        let wait = (self.ended - now).max(0.0) + costs.between + costs.fault - costs.untracked;
         self.ended += costs.delay;
         wait
     }
@@ -386,6 +388,7 @@ mod tests {
         populated: 110.0,
         fault: 3000.0,
         request: 2000.0,
+        between: 2000.0,
         delay: 900.0,
         discard: 100.0,
     };
@@ -482,6 +485,7 @@ mod tests {
         let free = Costs {
             fault: 10.0,
             request: 0.0,
+            between: 0.0,
             ..COSTS
         };
         assert!(composed(&postcopy, &free).stall < slow.stall);

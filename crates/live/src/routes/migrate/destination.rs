@@ -32,6 +32,8 @@ use crate::{LiveError, host};
 
 /// Pages that are fetched at once beside the guest.
 pub(super) const AHEAD: u64 = 16;
+/// Requests from a timed one for a page by itself to the next.
+const INTERVAL: u64 = 8;
 /// Interval between looks for the end of a guest that has not begun.
 const POLL: Duration = Duration::from_millis(20);
 /// Time for which a guest goes on once its memory is there, at most; less where it has written its working set by then.
@@ -86,6 +88,7 @@ struct Arrival {
 #[derive(Clone, Copy, Default)]
 struct Fetched {
     singles: Singles,
+    between: Singles,
     /// Faults that it answered.
     faults: u64,
 }
@@ -203,6 +206,7 @@ impl<'a> Destination<'a> {
         let report = Report {
             waited_for: report.waited_for + fetched.faults,
             singles: fetched.singles,
+            between: fetched.between,
             ..report
         };
         self.compared(switch, report)
@@ -246,29 +250,38 @@ impl<'a> Destination<'a> {
         missing: Missing,
     ) -> Result<Fetched, LiveError> {
         let mut handler = pager.handler();
-        let mut singles = Singles::default();
+        let mut fetched = Fetched::default();
         for (first, count) in &switch.missing {
             let mut page = *first;
-            while page < first + count {
+            for request in 1.. {
+                let left = first + count - page;
+                if left == 0 {
+                    break;
+                }
                 if missing == Missing::Uffd {
                     handler.serve_pending(0)?;
                 }
-                let is_single = singles.pages < self.order.singles;
-                let pages = if is_single { 1 } else { AHEAD };
-                let pages = pages.min(first + count - page);
+                let timed = self.timed(request, &mut fetched);
+                let pages = if timed.is_some() { 1 } else { AHEAD.min(left) };
                 let begun = Instant::now();
                 pager.populate(&[self.range(page, pages)])?;
-                if is_single {
-                    singles.pages += 1;
-                    singles.time += nanos(begun.elapsed());
+                if let Some(singles) = timed {
+                    singles.add(nanos(begun.elapsed()));
                 }
                 page += pages;
             }
         }
-        Ok(Fetched {
-            singles,
-            faults: handler.counts().faults,
-        })
+        fetched.faults = handler.counts().faults;
+        Ok(fetched)
+    }
+
+    /// The times to which a request belongs that is for a page by itself; `None` for one for several.
+    fn timed<'f>(&self, request: u64, fetched: &'f mut Fetched) -> Option<&'f mut Singles> {
+        let singles = self.order.singles;
+        if request <= singles {
+            return Some(&mut fetched.singles);
+        }
+        (singles > 0 && request % INTERVAL == 0).then_some(&mut fetched.between)
     }
 
     /// Runs the guest until its memory is there, and a while longer.

@@ -25,7 +25,7 @@ pub(super) struct DestinationOrder {
     pub(super) workload: Workload,
     /// Delivery of pages that are missing when the guest goes on; `None` where all are there.
     pub(super) missing: Option<Missing>,
-    /// Pages that are fetched one by one before the rest.
+    /// Pages that are fetched one by one before the rest, and then one between some requests for several, to time both.
     pub(super) singles: u64,
 }
 
@@ -71,6 +71,11 @@ pub(super) struct Singles {
 }
 
 impl Singles {
+    pub(super) fn add(&mut self, time: u64) {
+        self.pages += 1;
+        self.time += time;
+    }
+
     /// Nanoseconds of one: a mean, since the scheduler's choice of a CPU for the threads of both ends decides whether it is 15 or
     /// 100 us.
     pub(super) fn mean(self) -> f64 {
@@ -90,6 +95,8 @@ pub(super) struct Report {
     pub(super) waited_for: u64,
     /// Pages that were fetched one by one before the rest.
     pub(super) singles: Singles,
+    /// Pages that were fetched by themselves between requests for several.
+    pub(super) between: Singles,
     /// Pages with a wrong word in the end.
     pub(super) wrong: u64,
 }

@@ -149,6 +149,7 @@ impl Bills {
             send: self::connection(lines, Way::Sent).map_or(connection.page, |sent| sent.page),
             fetch: connection.page,
             request: connection.request,
+            between: connection.between,
             switch: connection.switch,
             untracked: median(&untracked)?,
             populated: self.touch(Restore::Read)?,
@@ -167,22 +168,25 @@ impl Bills {
         };
         Some(match plan.order.missing {
             None => costs,
-            Some(missing) => Costs {
-                fault: self.touch(match missing {
+            Some(missing) => {
+                let fault = self.touch(match missing {
                     Missing::Uffd => Restore::Uffd,
                     Missing::Exit => Restore::Exit,
-                })?,
-                delay: match missing {
-                    // One thread asks for these pages and for the rest, one after another.
-                    Missing::Uffd => costs.request,
-                    Missing::Exit => nanos_per_page(plan.bandwidth),
-                },
-                discard: match plan.tracker {
-                    Some(_) => self.discard()?,
-                    None => 0.0,
-                },
-                ..costs
-            },
+                })?;
+                Costs {
+                    fault,
+                    delay: match missing {
+                        // One thread asks for the rest and for these pages, and handles their faults.
+                        Missing::Uffd => costs.between + fault - costs.populated,
+                        Missing::Exit => nanos_per_page(plan.bandwidth),
+                    },
+                    discard: match plan.tracker {
+                        Some(_) => self.discard()?,
+                        None => 0.0,
+                    },
+                    ..costs
+                }
+            }
         })
     }
 
@@ -242,6 +246,8 @@ struct Connection {
     page: f64,
     /// A page that is fetched by itself; 0 where none is.
     request: f64,
+    /// The same between requests for several.
+    between: f64,
     switch: f64,
 }
 
@@ -261,6 +267,7 @@ fn connection(lines: &[LineRuns], way: Way) -> Option<Connection> {
     Some(Connection {
         page: middle(Run::time_of_page)?,
         request: middle(|run| Some(run.report.singles.mean()))?,
+        between: middle(|run| Some(run.report.between.mean()))?,
         switch: middle(|run| Some(run.downtime()))?,
     })
 }

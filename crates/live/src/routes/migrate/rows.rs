@@ -159,9 +159,11 @@ impl Run {
         let rounds = self.rounds.iter().filter(|round| is_long(round.phase));
         let longest = rounds.max_by_key(|round| round.pages)?;
         let time = (longest.ended - longest.begun) as f64;
-        let singles = self.report.singles;
-        let pages = longest.pages.saturating_sub(singles.pages);
-        (pages > 0).then(|| (time - singles.time as f64) / pages as f64)
+        let by_themselves = [self.report.singles, self.report.between];
+        let pages: u64 = by_themselves.iter().map(|singles| singles.pages).sum();
+        let of_these: u64 = by_themselves.iter().map(|singles| singles.time).sum();
+        let pages = longest.pages.saturating_sub(pages);
+        (pages > 0).then(|| (time - of_these as f64) / pages as f64)
     }
 }
 
