@@ -288,6 +288,11 @@ mod tests {
                 "{'execute': 'query-stats', 'arguments': {'target': 'vm'}}\n",
                 0,
             ),
+            (
+                "2026-03-07 10:47:07.1+0000: 7: info : qemuMonitorSend:995 : QEMU_MONITOR_SEND_MSG: mon=0x7f msg={\"execute\":\"query-stats\"}^M\n fd=-1\n\
+                 2026-03-07 10:47:07.2+0000: 7: info : qemuMonitorJSONIOProcessLine:240 : QEMU_MONITOR_RECV_REPLY: mon=0x7f reply=",
+                2,
+            ),
         ] {
             let text = format!("{above}{reply}\n(QEMU) ");
             assert!(is(text.as_bytes()), "{text}");
@@ -304,6 +309,8 @@ mod tests {
             );
         }
         assert!(!is(b"{\"type\": \"map\", \"return\": 1}\n"));
+        let event = format!("QEMU_MONITOR_RECV_EVENT: mon=0x7f event={reply}\n");
+        assert!(!is(event.as_bytes()));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The messages of a session, one after the other: elements of replies with a list, members of replies with an object.
 //!
 //! Between messages may be what a shell, a page or QEMU's documentation has around them: a command line above a reply,
-//! the prompt of qmp-shell, `-> ` and `<- `.
+//! the prompt of qmp-shell, `-> ` and `<- `. Of libvirt's log of the monitor, replies are read; their line also has a time
+//! and a function before the message (`qemuMonitorJSONIOProcessLine` of `src/qemu/qemu_monitor_json.c`, libvirt 1.0 to 11).
 
 use std::borrow::Cow;
 
@@ -12,6 +13,10 @@ use serde_json::value::RawValue;
 
 /// Marks of QEMU's documentation for what a client and a server say.
 const MARKS: [&str; 2] = ["-> ", "<- "];
+/// Mark of a reply in libvirt's log, and what is between it and the message: `mon=0x7fa4380028a0 reply=`.
+const LOGGED: (&str, &str) = ("QEMU_MONITOR_RECV_REPLY: ", "reply=");
+/// Bytes of a line in which a message of libvirt's log begins at the latest. They were 160 at most.
+const LOG_PREFIX: usize = 256;
 /// Prompts of qmp-shell and of QEMU's human monitor.
 const PROMPTS: [&str; 2] = ["(QEMU)", "(qemu)"];
 
@@ -30,8 +35,9 @@ pub enum Said<'a> {
 /// A line without a mark before the message.
 pub(super) fn unmarked(line: &str) -> &str {
     let line = line.trim_start();
-    let marked = MARKS.iter().find_map(|mark| line.strip_prefix(mark));
-    marked.map_or(line, str::trim_start)
+    // What is cut off are whole characters: the signs of the marks.
+    let cut = line.len() - behind_mark(line.as_bytes()).len();
+    line.get(cut..).unwrap_or(line)
 }
 
 /// Hands over what a session has, with the line on which its message begins. Parts of a message that is cut are handed over
@@ -75,7 +81,20 @@ fn behind_mark(text: &[u8]) -> &[u8] {
     let mut marked = MARKS
         .iter()
         .filter_map(|mark| text.strip_prefix(mark.as_bytes()));
-    marked.next().map_or(text, <[u8]>::trim_ascii_start)
+    let marked = marked.next().or_else(|| behind_log(text));
+    marked.map_or(text, <[u8]>::trim_ascii_start)
+}
+
+/// The message of a line of libvirt's log.
+fn behind_log(text: &[u8]) -> Option<&[u8]> {
+    let head = &text[..text.len().min(LOG_PREFIX)];
+    let head = &head[..line_end(head)];
+    let find = |from: usize, mark: &str| {
+        let mut windows = head.get(from..)?.windows(mark.len());
+        let at = windows.position(|window| window == mark.as_bytes())?;
+        Some(from + at + mark.len())
+    };
+    text.get(find(find(0, LOGGED.0)?, LOGGED.1)?..)
 }
 
 fn line_end(text: &[u8]) -> usize {

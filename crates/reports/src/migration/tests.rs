@@ -218,6 +218,7 @@ fn replies_are_read_with_and_without_their_command() {
         "{\"execute\": \"query-migrate\"}\n",
         "-> {\"execute\": \"query-migrate\"}\n<- ",
         "(QEMU) query-migrate\n",
+        "10:47:07.8+0000: 7: info : qemuMonitorJSONIOProcessLine:240 : QEMU_MONITOR_RECV_REPLY: mon=0x7f reply=",
     ] {
         let text = format!("{above}{REPLY}");
         assert!(is_qmp(text.as_bytes()), "{text}");
