@@ -244,7 +244,6 @@ impl Reader {
         if is_setting && !label.value.contains('=') {
             return Ok(());
         }
-        self.open(place)?;
         let vcpus = match name {
             "postcopy vcpu blocktime" => Some("postcopy-blocktime"),
             "postcopy vcpu latencies" => Some("postcopy-latency, mean"),
@@ -257,6 +256,7 @@ impl Reader {
                     .note(place, name, "of vCPUs, which QEMU sorted and merged")
             }
             (Some(name), Some(unit)) => {
+                self.open(place)?;
                 self.list = Some(List {
                     place,
                     name,
@@ -277,6 +277,7 @@ impl Reader {
                     "page rates" => "rates",
                     _ => "ram",
                 };
+                self.open(place)?;
                 self.section = Some((section, unit));
                 self.pairs(place, section, unit, label.value)
             }
@@ -291,6 +292,7 @@ impl Reader {
             let value: String = label.value.chars().take(40).collect();
             return self.migrations.note(place, &name, &value);
         };
+        self.open(place)?;
         let (value, unit) = label.value.split_once(' ').unwrap_or((label.value, ""));
         let unit = label.unit.unwrap_or(unit);
         self.figure(place, figure, value, unit)

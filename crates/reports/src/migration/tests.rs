@@ -206,6 +206,22 @@ Postcopy Latency Distribution:
     );
 }
 
+#[test]
+fn a_title_above_the_status_begins_no_migration() {
+    let text = "Sample output:\n\n(qemu) info migrate\nStatus: completed\nTime (ms): total=7, setup=2\nSigned-off-by: A\n";
+    let migration = hmp(text);
+    let of = "migration, completed";
+    assert_eq!(
+        rows(&migration),
+        [
+            row(of, "total-time", 1, Some(7_000_000)),
+            row(of, "setup-time", 1, Some(2_000_000)),
+        ]
+    );
+    let notes: Vec<_> = migration.capture.unknown.keys().collect();
+    assert_eq!(notes, ["(sample output: )", "(signed-off-by: A)"]);
+}
+
 const REPLY: &str = r#"{"return": {"status": "completed", "total-time": 6522, "downtime": 16, "ram": {"normal": 178447,
  "page-size": 4096, "transferred": 738197504, "mbps": 949.6, "postcopy-requests": 1652}, "postcopy-blocktime": 134,
  "postcopy-vcpu-blocktime": [1310, 0], "postcopy-latency": 16075, "postcopy-latency-dist": [0, 0, 7], "new-figure": 5}}
