@@ -399,6 +399,26 @@ Lost events: 7
         );
     }
 
+    /// The browser in a narrow window, above rows that were copied with a rule below the heading.
+    #[test]
+    fn a_table_without_a_mean_has_the_time_of_all() {
+        for time in ["Time (ns)", "Time(ns)"] {
+            let text = format!(
+                "Event name   Samples  Sample%  {time}\n----------  -------  -------  ---------\nIRQ_S_EXT  2802  50.00%  13288\nIRQ_S_SOFT  4  0.00%  42\n"
+            );
+            assert!(is(text.as_bytes()));
+            let read = read(text.as_bytes()).unwrap();
+            let reasons = read.reports[0].reasons.iter();
+            let found = reasons.map(|reason| (&*reason.name, reason.samples, reason.whole_time()));
+            let expected = [
+                ("IRQ_S_EXT", 2802, Some(Nanos(13288))),
+                ("IRQ_S_SOFT", 4, Some(Nanos(42))),
+            ];
+            assert_eq!(found.collect::<Vec<_>>(), expected);
+            assert_eq!(read.left_out.lines, 1);
+        }
+    }
+
     #[test]
     fn intervals_of_live_are_tables_of_their_own() {
         let text =

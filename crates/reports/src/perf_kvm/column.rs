@@ -40,8 +40,10 @@ pub(super) struct Heading {
 }
 
 impl Heading {
-    /// Reads a heading: a name, and columns of which one has samples and one a time.
+    /// Reads a heading: a name, and columns of which one has samples and one their time or its mean. The browser shows the
+    /// columns for which the window is wide enough.
     pub(super) fn read(line: &str) -> Option<Self> {
+        let line = &line.replace("Time(ns)", "Time (ns)");
         let at = WORDS.iter().filter_map(|(word, _)| line.find(word)).min()?;
         let (event, mut rest) = (line[..at].trim(), line[at..].trim());
         let mut columns = Vec::new();
@@ -51,7 +53,8 @@ impl Heading {
             rest = rest[word.len()..].trim_start();
         }
         let has = |column| columns.iter().any(|of| of.1 == column);
-        let sound = !event.is_empty() && has(Column::Samples) && has(Column::Mean);
+        let has_time = has(Column::Mean) || has(Column::Time);
+        let sound = !event.is_empty() && has(Column::Samples) && has_time;
         sound.then(|| Self {
             event: event.to_owned(),
             columns,
@@ -173,6 +176,8 @@ mod tests {
             "Total Samples:1913, Total events handled time:1723075.60us.",
             "Samples Avg time",
             "x Samples",
+            "x Samples Max Time",
+            "Samples Time (ns)",
             "Time%",
         ] {
             assert_eq!(Heading::read(line), None, "{line}");
