@@ -272,6 +272,11 @@ impl Reader {
                 return Ok(());
             }
         }
+        let is_inside = self.waiting.is_some() && is_elision(line);
+        if is_inside {
+            self.output.left_out.add(place, line);
+            return Ok(());
+        }
         self.finish()?;
         self.print += 1;
         if let Some(probes) = attached(line) {
@@ -472,8 +477,12 @@ fn stats(text: &str) -> Option<MapValue> {
 }
 
 /// `[256, 512)  1 |@@@ |`, `[0]  5 |..|`, `(..., 0)  1 |..|`, `[10, ...)  1 |..|`; `[0, 1]` of the first versions. A mailer may
-/// have put the bar on the next line.
+/// have put the bar on the next line, and `...` may stand for it.
 fn bucket(line: &str) -> Option<Bucket> {
+    let elided = line
+        .strip_suffix(ELISION)
+        .filter(|line| line.ends_with(char::is_whitespace));
+    let line = elided.unwrap_or(line);
     let closing = line.find([')', ']'])?;
     let (range, rest) = line.split_at(closing);
     let is_closed = rest.starts_with(']');
@@ -500,6 +509,14 @@ fn bucket(line: &str) -> Option<Bucket> {
         }
     };
     Some(Bucket { min, max, count })
+}
+
+/// Sign of what was cut out of a paste.
+const ELISION: &str = "...";
+
+/// A line for buckets that were cut out.
+fn is_elision(line: &str) -> bool {
+    matches!(line, ELISION | "[...]")
 }
 
 fn is_bar(text: &str) -> bool {
@@ -530,4 +547,35 @@ fn bound(text: &str) -> Option<i64> {
 fn ends_whole(line: &str) -> bool {
     let line = line.trim_end();
     line.is_empty() || line.ends_with('|') || !line.ends_with(|c: char| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_below_an_elision_are_of_the_same_histogram() {
+        for elision in ["...", "[...]"] {
+            let text = format!(
+                "@ns:\n[1K, 2K)  7 |@@ |\n[2K, 4K)  9 ...\n{elision}\n[8K, 16K)  5 |@ |\n[16K, 32K)  1...\n"
+            );
+            let output = read(text.as_bytes()).unwrap();
+            let MapValue::Histogram(buckets) = &output.maps["@ns"][""] else {
+                panic!("a histogram");
+            };
+            let counts: Vec<_> = buckets.iter().map(|bucket| bucket.count).collect();
+            // The digits of the last may be cut.
+            assert_eq!((counts, output.left_out.lines), (vec![7, 9, 5], 2));
+        }
+    }
+
+    #[test]
+    fn other_lines_end_a_histogram() {
+        let text = "@ns:\n[1K, 2K)  7 |@@ |\nsecond 1\n[8K, 16K)  5 |@ |\n";
+        let output = read(text.as_bytes()).unwrap();
+        assert!(
+            matches!(&output.maps["@ns"][""], MapValue::Histogram(buckets) if buckets.len() == 1)
+        );
+        assert_eq!(output.left_out.lines, 2);
+    }
 }
