@@ -23,8 +23,12 @@ impl Form {
             let count = u64::try_from(backwards).unwrap_or(u64::MAX);
             unknown.insert("(counters that went backwards)".into(), count);
         }
+        let mut counters = growth.counters.values().flat_map(BTreeMap::values);
+        let has_grown = counters.any(|grown| grown.by().is_some_and(|by| by > 0));
+        // Zeros are left out beside other counts. Alone, they are what the file says.
+        let least = u64::from(has_grown);
         let counters = growth.counters.into_iter();
-        let parties = counters.filter_map(|(scope, counters)| party(&scope, counters));
+        let parties = counters.filter_map(|(scope, counters)| party(&scope, counters, least));
         Ok(Observation {
             capture: Capture {
                 truncated: growth.truncated.as_ref().map(ToString::to_string),
@@ -37,11 +41,11 @@ impl Form {
     }
 }
 
-/// `None` where nothing was counted.
-fn party(scope: &Scope, counters: BTreeMap<Arc<str>, Delta>) -> Option<Party> {
+/// Counters that grew by `least` or more; `None` where there are none.
+fn party(scope: &Scope, counters: BTreeMap<Arc<str>, Delta>, least: u64) -> Option<Party> {
     let mut items = Vec::with_capacity(counters.len());
     for (name, grown) in counters {
-        if let Some(count) = grown.by().filter(|count| *count > 0) {
+        if let Some(count) = grown.by().filter(|count| *count >= least) {
             let (group, name) = kvm_stat::screen::event(&name);
             items.push(Item::counted(group, name, count));
         }
@@ -58,6 +62,19 @@ mod tests {
     fn count(observation: &Observation, name: &str) -> Option<u64> {
         let mut items = observation.parties.iter().flat_map(|party| &party.items);
         items.find(|item| item.name == name).map(|item| item.count)
+    }
+
+    #[test]
+    fn zeros_are_shown_where_they_are_all_that_was_counted() {
+        let of = |exits: u64| {
+            let text = format!("vcpu.0.exits.sum={exits}\nvcpu.0.invlpg.sum=0\n");
+            let text = format!("Domain: 'a'\n  {}", text.replace('\n', "\n  "));
+            let found = crate::domstats::FORM.observe(text.as_bytes(), Capture::default());
+            let found = found.unwrap();
+            (count(&found, "exits"), count(&found, "invlpg"))
+        };
+        assert_eq!(of(7), (Some(7), None));
+        assert_eq!(of(0), (Some(0), Some(0)));
     }
 
     #[test]
