@@ -14,17 +14,19 @@ use pagetoll_xentrace::symbols::Symbols;
 static RULES: LazyLock<Rules> =
     LazyLock::new(|| Rules::embedded().expect("the tests of advice read them"));
 
-/// Reads a capture of a format, or of one that its content tells, and does with it what the commands do.
-pub(crate) fn read(format: Option<&'static Format>, file: &[u8]) {
+/// Reads a capture of a format, or of one that its content tells, and does with it what the commands do; false for one that
+/// is refused.
+pub(crate) fn read(format: Option<&'static Format>, file: &[u8]) -> bool {
     let _dumped = dump(file, &Symbols::default(), &mut sink());
     let Some(observation) = observed(format, file) else {
-        return;
+        return false;
     };
     let _advice = serde_json::to_writer(sink(), &RULES.on(&observation));
     if let Ok(comparison) = Comparison::new(&observation, &observation) {
         let _json = serde_json::to_writer(sink(), &comparison);
     }
     let _json = serde_json::to_writer(sink(), &observation);
+    true
 }
 
 /// The observation of a capture, or none where it is refused.

@@ -1,5 +1,7 @@
 //! Words and lines of a text: replaced, repeated, swapped, cut.
 
+use std::borrow::Cow;
+
 use arbitrary::{Result, Unstructured};
 
 use super::WORDS;
@@ -33,31 +35,32 @@ fn change(lines: &mut Vec<String>, at: usize, script: &mut Unstructured<'_>) -> 
 
 /// Replaces one run of letters and digits.
 fn with_another_word(line: &str, script: &mut Unstructured<'_>) -> Result<String> {
-    let mut words: Vec<String> = runs(line);
+    let words = runs(line);
     if words.is_empty() {
         return Ok(line.to_owned());
     }
     let at = script.choose_index(words.len())?;
-    words[at] = match script.int_in_range(0..=3u8)? {
-        0 => script.arbitrary::<i64>()?.to_string(),
-        1 => script.arbitrary::<&str>()?.to_owned(),
-        2 => words[script.choose_index(words.len())?].clone(),
-        _ => (*script.choose(&WORDS)?).to_owned(),
+    let other = match script.int_in_range(0..=3u8)? {
+        0 => Cow::Owned(script.arbitrary::<i64>()?.to_string()),
+        1 => Cow::Borrowed(script.arbitrary::<&str>()?),
+        2 => Cow::Borrowed(words[script.choose_index(words.len())?]),
+        _ => Cow::Borrowed(*script.choose(&WORDS)?),
     };
-    Ok(words.concat())
+    Ok([&words[..at].concat(), &*other, &words[at + 1..].concat()].concat())
 }
 
 /// The line in runs of letters and digits, and the characters between them.
-fn runs(line: &str) -> Vec<String> {
-    let mut runs: Vec<String> = Vec::new();
-    let mut in_word = false;
-    for c in line.chars() {
-        let word = c.is_alphanumeric();
-        match runs.last_mut() {
-            Some(run) if word && in_word => run.push(c),
-            _ => runs.push(c.to_string()),
-        }
-        in_word = word;
+fn runs(line: &str) -> Vec<&str> {
+    let mut runs = Vec::new();
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let end = match first.is_alphanumeric() {
+            true => rest.find(|c: char| !c.is_alphanumeric()),
+            false => Some(first.len_utf8()),
+        };
+        let (run, after) = rest.split_at(end.unwrap_or(rest.len()));
+        runs.push(run);
+        rest = after;
     }
     runs
 }
