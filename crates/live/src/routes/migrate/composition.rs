@@ -21,7 +21,7 @@ pub(super) struct Costs {
     pub(super) untracked: f64,
     /// A page that is written for the first time since it was tracked.
     pub(super) tracked: f64,
-    /// The same while pages are tracked again.
+    /// Such a write while pages are tracked again.
     pub(super) tracked_beside: f64,
     pub(super) arm: f64,
     pub(super) harvest: f64,
@@ -32,7 +32,7 @@ pub(super) struct Costs {
     pub(super) fault: f64,
     /// A page that is fetched over the connection by itself, after another one.
     pub(super) request: f64,
-    /// The same between requests for several.
+    /// Such a page between requests for several.
     pub(super) between: f64,
     /// Delay of the rest by a page that the guest waits for.
     pub(super) delay: f64,

@@ -246,7 +246,7 @@ struct Connection {
     page: f64,
     /// A page that is fetched by itself; 0 where none is.
     request: f64,
-    /// The same between requests for several.
+    /// Such a page between requests for several.
     between: f64,
     switch: f64,
 }
