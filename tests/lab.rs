@@ -31,6 +31,8 @@ mod inside;
 mod pins;
 #[path = "lab/recorded.rs"]
 mod recorded;
+#[path = "lab/restores.rs"]
+mod restores;
 #[path = "lab/routes.rs"]
 mod routes;
 #[path = "lab/signals.rs"]
@@ -51,7 +53,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// Tests that run beside each other, as many as the host has CPUs: most of their guests have one. The longest come first.
-const BESIDE: [(&str, Test); 41] = [
+const BESIDE: [(&str, Test); 43] = [
     ("a_dom0_bills_itself_as_the_lab_does", inside::counted),
     (
         "restored_guests_count_as_booted_ones",
@@ -101,6 +103,12 @@ const BESIDE: [(&str, Test); 41] = [
     }),
     ("discarded_memory_is_counted_on_arm64", |bench| {
         discards::bill(bench, Arch::Arm64)
+    }),
+    ("restored_memory_is_counted", |bench| {
+        restores::bill(bench, Arch::X86_64)
+    }),
+    ("restored_memory_is_counted_on_arm64", |bench| {
+        restores::bill(bench, Arch::Arm64)
     }),
     ("a_guests_kvm_answers_as_the_model", |bench| {
         demands::conformance(bench, Arch::X86_64)

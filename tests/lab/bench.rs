@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 use pagetoll_backend::Stop;
-use pagetoll_bill::{Arch, Bill};
+use pagetoll_bill::{Arch, Bill, Row};
 use pagetoll_host::cache::Cache;
 use pagetoll_host::tools::{self, Images};
 use pagetoll_images::kernel::KernelImage;
@@ -94,25 +94,40 @@ impl Bench {
 
 /// Boots an order once more, with all that is executed counted: each row costs the same, and its functions sum up to it.
 pub(crate) fn counts_again(bench: &Bench, order: &[&str], bill: &Bill) -> Result<(), Failed> {
-    let order = [order, &["--fresh", "--profile", "--format", "json"]].concat();
-    let again = must_succeed(bench.pagetoll(&order))?;
-    let again: Bill = serde_json::from_slice(&again.stdout)?;
+    let again = again(bench, order)?;
     for (row, again) in bill.rows.iter().zip(&again.rows) {
-        let (before, cost) = (row.cost(), again.cost());
-        ensure(
-            before == cost,
-            format!("{}: {before:?}, then {cost:?}", row.key),
-        )?;
-        let Some((cost, profile)) = cost.zip(again.profile.as_ref()) else {
-            ensure(cost.is_none(), format!("{}: no profile", again.key))?;
-            continue;
-        };
-        // A few instructions lie between a mark and the clock.
-        let apart = (profile.cost_per_page() - cost).abs();
-        let sums_up = apart <= cost * 0.001 + 64.0 / 512.0;
-        ensure(sums_up, format!("{}: {apart} of {cost}", again.key))?;
+        costs_the_same(row, again)?;
+        sums_up(again)?;
     }
     Ok(())
+}
+
+/// Bill of another boot of an order, with all that is executed counted.
+pub(crate) fn again(bench: &Bench, order: &[&str]) -> Result<Bill, Failed> {
+    let order = [order, &["--fresh", "--profile", "--format", "json"]].concat();
+    let again = must_succeed(bench.pagetoll(&order))?;
+    Ok(serde_json::from_slice(&again.stdout)?)
+}
+
+/// A row of two boots.
+pub(crate) fn costs_the_same(row: &Row, again: &Row) -> Result<(), Failed> {
+    let (before, cost) = (row.cost(), again.cost());
+    ensure(
+        before == cost,
+        format!("{}: {before:?}, then {cost:?}", row.key),
+    )
+}
+
+/// A row whose functions sum up to its cost, or that has none.
+pub(crate) fn sums_up(row: &Row) -> Result<(), Failed> {
+    let cost = row.cost();
+    let Some((cost, profile)) = cost.zip(row.profile.as_ref()) else {
+        return ensure(cost.is_none(), format!("{}: no profile", row.key));
+    };
+    // A few instructions lie between a mark and the clock.
+    let apart = (profile.cost_per_page() - cost).abs();
+    let sums_up = apart <= cost * 0.001 + 64.0 / 512.0;
+    ensure(sums_up, format!("{}: {apart} of {cost}", row.key))
 }
 
 /// Fails with `what` unless it holds.

@@ -93,7 +93,7 @@ pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
     must_fail(
         bench.pagetoll(&arch),
         2,
-        &["--arch", "only by pin, demand, dirty, discard"],
+        &["--arch", "only by pin, demand, restore, dirty, discard"],
     )?;
     let mode = "bill demand --on lab --kvm-mode nvhe".split(' ');
     let mode = bench.pagetoll(&mode.collect::<Vec<_>>());

@@ -43,6 +43,7 @@ pub use unmap::Unmap;
 pub mod lab {
     pub use super::demand::lab::Demand;
     pub use super::dirty::lab::Dirty;
+    pub use super::restore::lab::Restore;
 }
 
 /// The mechanisms that a live host runs, of routes where that is not all.
@@ -308,6 +309,7 @@ mod tests {
         assert_subset::<live::Demand>(Route::Demand, Backend::Live);
         assert_subset::<lab::Dirty>(Route::Dirty, Backend::Lab);
         assert_subset::<live::Dirty>(Route::Dirty, Backend::Live);
+        assert_subset::<lab::Restore>(Route::Restore, Backend::Lab);
         assert_subset::<sim::Demand>(Route::Demand, Backend::Sim);
         assert_subset::<sim::Pin>(Route::Pin, Backend::Sim);
     }

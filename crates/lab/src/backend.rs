@@ -11,7 +11,7 @@ use crate::error::LabError;
 use crate::kernels::Builder;
 use crate::kvm_host::{self, Probed};
 use crate::request::{KernelRequest, Request};
-use crate::routes::{Harness, count, demand, dirty, discard, pin};
+use crate::routes::{Harness, count, demand, dirty, discard, pin, restore};
 use crate::vm::confine::Confinement;
 
 const NO_PV: &str =
@@ -62,6 +62,7 @@ impl Backend for Lab {
             | Harness::Demand
             | Harness::Dirty
             | Harness::Discard
+            | Harness::Restore
             | Harness::Pin => {}
         }
         let tools = tools::check_lab(arch, Images::Debian);
@@ -93,6 +94,10 @@ impl Backend for Lab {
             Harness::Discard => {
                 let (request, discard) = discard::request(spec, self.builder)?;
                 probed(request, discard)
+            }
+            Harness::Restore => {
+                let (request, restore) = restore::request(spec, self.builder)?;
+                probed(request, restore)
             }
             Harness::None => return Err(Error::bad_input(format!("--on lab: {LIVE_ALONE}"))),
             Harness::Count => {

@@ -5,6 +5,7 @@ pub mod demand;
 pub(crate) mod dirty;
 pub(crate) mod discard;
 pub mod pin;
+pub(crate) mod restore;
 
 use pagetoll_bill::Route;
 use pagetoll_pv::routes::{self, Billing};
@@ -19,6 +20,8 @@ pub(crate) enum Harness {
     Dirty,
     /// A kernel that has a guest of KVM, and discards its memory.
     Discard,
+    /// A kernel that has a guest of KVM, and restores its memory from an image.
+    Restore,
     /// A kernel with an IOMMU and a device behind it.
     Pin,
     /// None: billed on this host alone.
@@ -39,7 +42,8 @@ impl Harness {
             Route::Pin => Self::Pin,
             Route::Dirty => Self::Dirty,
             Route::Discard => Self::Discard,
-            Route::Restore | Route::Migrate => Self::None,
+            Route::Restore => Self::Restore,
+            Route::Migrate => Self::None,
             Route::Count => Self::Count,
         }
     }

@@ -101,6 +101,19 @@ const DISCARD_PROBE: Program = on_linux(
         "discard-probe",
     ],
 );
+const RESTORE_PROBE: Program = on_linux(
+    "restore-probe",
+    &[
+        "lib",
+        "lib/linux",
+        "lib/linux/guest",
+        "lib/linux/tick",
+        "demand-probe/abi",
+        "demand-probe/machine",
+        "demand-probe/mapping",
+        "restore-probe",
+    ],
+);
 /// A program of its own, so that what is added to it moves no count of demand-probe.
 const KVM_CASES: Program = on_linux(
     "kvm-cases",
@@ -190,6 +203,14 @@ pub fn dirty_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Er
 /// Errors of [`init`].
 pub fn discard_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
     program(&DISCARD_PROBE, arch, cache, stop)
+}
+
+/// The static program that has guests of its own and restores their memory from images.
+///
+/// # Errors
+/// Errors of [`init`].
+pub fn restore_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+    program(&RESTORE_PROBE, arch, cache, stop)
 }
 
 /// The static program that runs the cases of `conformance/kvm`.
@@ -380,6 +401,7 @@ mod tests {
             DEMAND_PROBE,
             DIRTY_PROBE,
             DISCARD_PROBE,
+            RESTORE_PROBE,
             KVM_CASES,
             SURVEY,
             RUNNER,

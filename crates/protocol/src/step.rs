@@ -11,7 +11,7 @@
 use std::fmt::{self, Display};
 use std::time::Duration;
 
-use pagetoll_bill::route::lab::{Demand, Dirty};
+use pagetoll_bill::route::lab::{Demand, Dirty, Restore};
 use pagetoll_bill::route::{Discard, Unmap};
 use pagetoll_bill::row::{Backing, Folio};
 use pagetoll_bill::{Mechanism, Method, Operation, RowKey};
@@ -442,6 +442,41 @@ impl Display for DiscardStep {
     }
 }
 
+/// A step of `guests/restore-probe`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreStep {
+    /// Counts a restore until each of its boundaries.
+    Bill { subject: Restored, repeats: u32 },
+    /// Restores a guest from an image that lacks a page.
+    Control(Restored),
+}
+
+/// A guest's memory that a mechanism restores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    pub mechanism: Restore,
+    /// Pages that are copied at once at most.
+    pub batch: u32,
+    /// Pages of the image.
+    pub pages: Pages,
+}
+
+impl Display for Restored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mechanism = Method::from(self.mechanism);
+        write!(f, "{mechanism} {} {}", self.batch, self.pages.get())
+    }
+}
+
+impl Display for RestoreStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bill { subject, repeats } => write!(f, "bill {subject} {repeats}"),
+            Self::Control(subject) => write!(f, "control {subject}"),
+        }
+    }
+}
+
 /// A step of `guests/runner`. Files are names in the guest's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunnerStep {
@@ -677,6 +712,19 @@ mod tests {
             DiscardStep::Clear(pages),
         ];
         assert_eq!(known_to(&["discard-probe/main.c"]), verbs(&discard));
+        let subject = Restored {
+            mechanism: Restore::Uffd,
+            batch: 1,
+            pages,
+        };
+        let restore = [
+            RestoreStep::Bill {
+                subject,
+                repeats: 1,
+            },
+            RestoreStep::Control(subject),
+        ];
+        assert_eq!(known_to(&["restore-probe/main.c"]), verbs(&restore));
     }
 
     #[test]
@@ -747,6 +795,8 @@ mod tests {
         assert_knows(demand, "mechanisms", Route::Demand, kvm);
         assert_knows("dirty-probe/log.c", "mechanisms", Route::Dirty, kvm);
         assert_knows("discard-probe/calls.c", "calls", Route::Discard, kvm);
+        let restore = "restore-probe/mechanisms.c";
+        assert_knows(restore, "mechanisms", Route::Restore, kvm);
     }
 
     #[test]

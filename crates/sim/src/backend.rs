@@ -11,9 +11,9 @@ use crate::routes::{Request, counted, demand, fault, flush, irq, pin, switch, un
 /// Reason for which the simulator has no model of a route.
 const fn elsewhere(route: Route) -> &'static str {
     match route {
-        Route::Discard => "memory is discarded on this host alone",
+        Route::Discard => "memory is discarded by real kernels alone",
         Route::Migrate => "guests are migrated on this host alone",
-        Route::Restore => "guests are restored on this host alone",
+        Route::Restore => "guests are restored by real kernels alone",
         Route::Dirty => "written pages are tracked by real kernels alone",
         Route::Count => "programs are counted in the lab alone",
         Route::Unmap

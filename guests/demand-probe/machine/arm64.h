@@ -88,6 +88,28 @@ __asm__(".pushsection .rodata\n"
 	"   mov x9, #0x10000000\n"
 	"   str w9, [x9]\n"
 	".balign 64\n"
+	/* PROGRAM_VISIT */
+	"1: ldr w4, [x19]\n"
+	"   and w9, w4, #0xfffffffe\n"
+	"   tbz w4, #0, 2f\n"
+	"   str w20, [x9, #4]\n"
+	"2: ldr w4, [x9]\n"
+	"   add w21, w21, w4\n"
+	"   add x19, x19, #4\n"
+	"   subs w20, w20, #1\n"
+	"   b.ne 1b\n"
+	"   mov x9, #0x10000000\n"
+	"   str w9, [x9]\n"
+	".balign 64\n"
+	/* PROGRAM_HASH */
+	"   mov w9, #31\n"
+	"1: ldr w4, [x19], #4\n"
+	"   madd w21, w21, w9, w4\n"
+	"   subs w20, w20, #1\n"
+	"   b.ne 1b\n"
+	"   mov x9, #0x10000000\n"
+	"   str w9, [x9]\n"
+	".balign 64\n"
 	".global programs_end\n"
 	"programs_end:\n"
 	".popsection\n");
@@ -165,6 +187,11 @@ static enum stop why_stopped(const struct kvm_run *run)
 static uint64_t touched_gpa(const struct machine *machine)
 {
 	return get_register(machine, CORE(regs.regs[19]));
+}
+
+static uint64_t visited_gpa(const struct machine *machine)
+{
+	return get_register(machine, CORE(regs.regs[9]));
 }
 
 static uint32_t added(const struct machine *machine)

@@ -18,6 +18,7 @@
 
 #define CODE_SLOT 0
 #define AREA_SLOT 1
+#define LIST_SLOT 2
 #define CODE_SIZE PAGE
 #define OLD_FLAGS (ABI_MEM_READONLY | KVM_MEM_LOG_DIRTY_PAGES)
 /* Each program begins at a multiple of this. */
@@ -128,6 +129,15 @@ int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t
 	return ioctl(machine->vm, request, &region) < 0 ? errno : 0;
 }
 
+void machine_attach_list(struct machine *machine, const void *list, uint64_t pages)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = LIST_SLOT, .guest_phys_addr = LIST_GPA, .memory_size = pages * PAGE, .userspace_addr = (uintptr_t)list,
+	};
+
+	kvm_call(machine->vm, KVM_SET_USER_MEMORY_REGION, &region, "KVM_SET_USER_MEMORY_REGION");
+}
+
 void machine_attach_guest_memfd(struct machine *machine, void *area, uint64_t pages, int guest_memfd)
 {
 	struct abi_region region = {
@@ -163,9 +173,14 @@ enum stop machine_run(struct machine *machine)
 	machine->entries++;
 	if (ret < 0 && errno == EINTR)
 		return STOP_INTERRUPTED;
-	if (ret < 0)
-		return errno == EFAULT && machine->run->exit_reason == ABI_EXIT_MEMORY_FAULT ? STOP_MISSING : STOP_OTHER;
-	return why_stopped(machine->run);
+	if (ret < 0 && errno == EFAULT)
+		return machine->run->exit_reason == ABI_EXIT_MEMORY_FAULT ? STOP_MISSING : STOP_FAULT;
+	return ret < 0 ? STOP_OTHER : why_stopped(machine->run);
+}
+
+bool machine_can_prefault(const struct machine *machine)
+{
+	return ioctl(machine->vm, KVM_CHECK_EXTENSION, ABI_CAP_PRE_FAULT_MEMORY) == 1;
 }
 
 void machine_prefault(struct machine *machine, uint64_t page, uint64_t pages)
@@ -181,6 +196,11 @@ void machine_prefault(struct machine *machine, uint64_t page, uint64_t pages)
 uint64_t machine_touching(const struct machine *machine)
 {
 	return (touched_gpa(machine) - AREA_GPA) / PAGE;
+}
+
+uint64_t machine_visiting(const struct machine *machine)
+{
+	return (visited_gpa(machine) - AREA_GPA) / PAGE;
 }
 
 uint32_t machine_sum(const struct machine *machine)

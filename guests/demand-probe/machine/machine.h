@@ -11,6 +11,8 @@
 
 /* The guest physical address of the area that is paged in. */
 #define AREA_GPA 0x40000000ul
+/* That of the list of pages that PROGRAM_VISIT reads. */
+#define LIST_GPA 0x20000000ul
 
 enum program {
 	/* For each of `count` pages: write the remaining count, add the first word to the sum. */
@@ -31,7 +33,16 @@ enum program {
 	PROGRAM_READ_CHUNKS,
 	/* The work of PROGRAM_TOUCH on each of `count` pages, of every second chunk. */
 	PROGRAM_TOUCH_CHUNKS,
+	/*
+	 * For each of `count` words of a list, which are guest physical addresses of pages: add the page's first word to the
+	 * sum, and before that write the remaining count to its second, where bit 0 is set.
+	 */
+	PROGRAM_VISIT,
+	/* For each of `count` words: multiply the sum by MACHINE_HASH_FACTOR and add the word. */
+	PROGRAM_HASH,
 };
+
+#define MACHINE_HASH_FACTOR 31u
 
 enum stop {
 	STOP_END,
@@ -39,6 +50,8 @@ enum stop {
 	STOP_PORT,
 	/* KVM_EXIT_MEMORY_FAULT. */
 	STOP_MISSING,
+	/* EFAULT, without a word of where. */
+	STOP_FAULT,
 	/* A signal came first. */
 	STOP_INTERRUPTED,
 	STOP_OTHER,
@@ -67,6 +80,9 @@ bool machine_can_exit_on_missing(const struct machine *machine);
 /* Sets the memslot of the area, or changes its flags; 0 or an errno. */
 int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t flags);
 
+/* Sets the memslot of the list that PROGRAM_VISIT reads. */
+void machine_attach_list(struct machine *machine, const void *list, uint64_t pages);
+
 /* Sets the memslot of the area to a guest_memfd from its start, which user space maps at `area`. */
 void machine_attach_guest_memfd(struct machine *machine, void *area, uint64_t pages, int guest_memfd);
 
@@ -84,11 +100,17 @@ void machine_load_chunks(struct machine *machine, enum program program, uint32_t
 
 enum stop machine_run(struct machine *machine);
 
+/* Whether KVM offers KVM_PRE_FAULT_MEMORY. */
+bool machine_can_prefault(const struct machine *machine);
+
 /* Maps pages of the area for the guest, as far as they are present. */
 void machine_prefault(struct machine *machine, uint64_t page, uint64_t pages);
 
 /* The page that PROGRAM_TOUCH is at. */
 uint64_t machine_touching(const struct machine *machine);
+
+/* The page that PROGRAM_VISIT is at. */
+uint64_t machine_visiting(const struct machine *machine);
 
 uint32_t machine_sum(const struct machine *machine);
 

@@ -79,6 +79,27 @@ __asm__(".pushsection .rodata\n"
 	"   jnz 1b\n"
 	"   out %al, $0x10\n"
 	".balign 64\n"
+	/* PROGRAM_VISIT */
+	"1: movl (%esi), %edx\n"
+	"   movl %edx, %eax\n"
+	"   andl $-2, %eax\n"
+	"   testb $1, %dl\n"
+	"   jz 2f\n"
+	"   movl %ecx, 4(%eax)\n"
+	"2: addl (%eax), %ebx\n"
+	"   addl $4, %esi\n"
+	"   decl %ecx\n"
+	"   jnz 1b\n"
+	"   out %al, $0x10\n"
+	".balign 64\n"
+	/* PROGRAM_HASH */
+	"1: imull $31, %ebx, %ebx\n"
+	"   addl (%esi), %ebx\n"
+	"   addl $4, %esi\n"
+	"   decl %ecx\n"
+	"   jnz 1b\n"
+	"   out %al, $0x10\n"
+	".balign 64\n"
 	"programs_end:\n"
 	".code64\n"
 	".popsection\n");
@@ -149,6 +170,14 @@ static uint64_t touched_gpa(const struct machine *machine)
 
 	kvm_call(machine->vcpu, KVM_GET_REGS, &regs, "KVM_GET_REGS");
 	return regs.rsi;
+}
+
+static uint64_t visited_gpa(const struct machine *machine)
+{
+	struct kvm_regs regs;
+
+	kvm_call(machine->vcpu, KVM_GET_REGS, &regs, "KVM_GET_REGS");
+	return regs.rax;
 }
 
 static uint32_t added(const struct machine *machine)

@@ -370,10 +370,10 @@ options! {
     pub struct LabSpec {
         /// Boot machines with this processor [default: x86-64]
         #[arg(value_name = "ARCH")]
-        pub arch: Option<Arch> = "arch" on (Lab, Pin | Demand | Dirty | Discard),
+        pub arch: Option<Arch> = "arch" on (Lab, Pin | Demand | Restore | Dirty | Discard),
         /// Run the host kernel of --arch arm64 in this mode [default: vhe]
         #[arg(value_name = "MODE")]
-        pub kvm_mode: Option<KvmMode> = "kvm-mode" on (Lab, Demand | Dirty | Discard),
+        pub kvm_mode: Option<KvmMode> = "kvm-mode" on (Lab, Demand | Restore | Dirty | Discard),
         /// Boot these kernels, side by side: debian, debian:SUITE, debian:SUITE/VERSION, fix:NAME, fix:none, or a bzImage or
         /// vmlinux [default: debian]
         #[arg(value_name = "SRC,..", value_delimiter = ',')]

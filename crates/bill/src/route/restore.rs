@@ -4,29 +4,29 @@ use super::mechanism::mechanisms;
 
 mechanisms! {
     /// A way to bring a guest's memory back from an image.
-    Restore {
+    Restore by backend {
         /// the whole image is read into anonymous memory before the guest runs
-        Read = "read" { Before, single, safe, [KvmGuest], [Live] }
+        Read = "read" { Before, single, safe, [KvmGuest], [Live, Lab] }
         /// the image is mapped privately: the kernel pages it in, and copies what the guest writes
-        Map = "map" { Alternative, single, safe, [KvmGuest], [Live] }
+        Map = "map" { Alternative, single, safe, [KvmGuest], [Live, Lab] }
         /// a private mapping, which the kernel is asked to read ahead (MADV_WILLNEED)
-        MapWillneed = "map-willneed" { Alternative, single, safe, [KvmGuest], [Live] }
+        MapWillneed = "map-willneed" { Alternative, single, safe, [KvmGuest], [Live, Lab] }
         /// a private mapping, all of it mapped before the guest runs (MADV_POPULATE_READ)
-        MapPopulate = "map-populate" { Alternative, single, safe, [KvmGuest], [Live] }
+        MapPopulate = "map-populate" { Alternative, single, safe, [KvmGuest], [Live, Lab] }
         /// a private mapping, mapped by the host and by KVM before the guest runs (KVM_PRE_FAULT_MEMORY)
-        KvmPreFault = "kvm-pre-fault" { Alternative, single, safe, [KvmGuest], [Live] }
+        KvmPreFault = "kvm-pre-fault" { Alternative, single, safe, [KvmGuest], [Live, Lab] }
         /// userfaultfd: a reader copies missing pages from the image
-        Uffd = "uffd" { Alternative, batched, safe, [KvmGuest], [Live] }
+        Uffd = "uffd" { Alternative, batched, safe, [KvmGuest], [Live, Lab] }
         /// userfaultfd, and a thread copies the rest of the image meanwhile
         UffdPrefault = "uffd-prefault" { After, batched, safe, [KvmGuest], [Live] }
         /// a set that another run recorded is copied before the guest runs, the rest as by uffd
-        Replay = "replay" { After, batched, safe, [KvmGuest], [Live] }
+        Replay = "replay" { After, batched, safe, [KvmGuest], [Live, Lab] }
         /// the vCPU leaves with EFAULT (UFFD_FEATURE_SIGBUS); its own thread copies the page
-        Exit = "exit" { Alternative, batched, safe, [KvmGuest], [Live] }
+        Exit = "exit" { Alternative, batched, safe, [KvmGuest], [Live, Lab] }
         /// shared memory: a reader fills the page cache and maps it (UFFDIO_CONTINUE)
-        Continue = "continue" { Alternative, batched, safe, [KvmGuest], [Live] }
+        Continue = "continue" { Alternative, batched, safe, [KvmGuest], [Live, Lab] }
         /// userfaultfd: a reader copies missing hugetlb pages of 2 MiB
-        Hugetlb2m = "hugetlb-2m" { Alternative, single, safe, [KvmGuest], [Live] }
+        Hugetlb2m = "hugetlb-2m" { Alternative, single, safe, [KvmGuest], [Live, Lab] }
     }
 }
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Restored {
-    /// Nanoseconds from the order to restore until the boundary: the median over the runs, of several guests of their medians;
-    /// in bills of earlier versions the median of all guests.
+    /// Cost from the order to restore until the boundary, in the unit of the bill: the median over the runs, of several guests of
+    /// their medians; in bills of earlier versions the median of all guests.
     pub median: f64,
     /// The 95th percentile of all guests of all runs, by nearest rank.
     pub p95: f64,

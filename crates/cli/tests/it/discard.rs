@@ -171,7 +171,7 @@ fn bad_orders_are_rejected() {
         &["--on", "lab", "--batch", "3"],
         &["--batch 3", "a power of two"],
     );
-    refused(&["--on", "sim"], &["--on sim", "on this host alone"]);
+    refused(&["--on", "sim"], &["--on sim", "by real kernels alone"]);
 }
 
 #[test]

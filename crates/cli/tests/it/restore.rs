@@ -174,8 +174,16 @@ fn bad_orders_are_rejected() {
     refused(&["--clones", "257"], &["--clones 257", "1 to 256"]);
     refused(&["--cache", "hot"], &["'hot'", "warm", "cold"]);
     refused(&["--memory", "thp"], &["--memory", "restore"]);
-    refused(&["--on", "sim"], &["--on sim", "on this host alone"]);
-    refused(&["--on", "lab"], &["--on lab", "on this host alone"]);
+    refused(&["--on", "sim"], &["--on sim", "by real kernels alone"]);
+    refused(
+        &["--on", "lab", "--pages", "100"],
+        &["--pages 100", "a multiple of 512"],
+    );
+    refused(
+        &["--on", "lab", "--batch", "3"],
+        &["--batch 3", "a power of two"],
+    );
+    refused(&["--on", "lab", "--cache", "cold"], &["--cache", "live"]);
 }
 
 #[test]

@@ -488,6 +488,10 @@ pub(super) fn next_after(report: &Report) -> String {
         Report::DiscardHeld(one) => format!("held {}", one.backing),
         Report::DiscardClearing(_) => "clearing".to_owned(),
         Report::DiscardUnavailable(one) => Method::from(one.mechanism).to_string(),
+        Report::Restore(one) | Report::RestoreControl(one) => {
+            format!("{}, batch {}", Method::from(one.mechanism), one.batch)
+        }
+        Report::RestoreUnavailable(one) => Method::from(one.mechanism).to_string(),
         Report::KvmCase(case) => format!("case {}", case.index),
         Report::KvmCaseSkipped(case) => format!("case {}", case.index),
         Report::Pin(pin) => pin.shape.to_string(),

@@ -111,7 +111,9 @@ Examples:
   pagetoll bill restore --image memory.bin --touch pages.txt
       A memory file of your own, and the pages that its guest touches
   pagetoll bill restore --touch zipf --record pages.txt
-      Write the pages that a run touched, to be touched again";
+      Write the pages that a run touched, to be touched again
+  pagetoll bill restore --on lab --profile
+      Instructions until each boundary, from a warm page cache, and in which functions they are";
 
 const DISCARD: &str = "\
 Examples:

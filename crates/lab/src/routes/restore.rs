@@ -1,0 +1,148 @@
+//! The restore route on real kernels: memory of a guest of the lab's guest is brought back from an image.
+//!
+//! One kind of boot for each run, that of the demand route; `guests/restore-probe` makes a machine of one vCPU by KVM, brings
+//! its memory back from a file in the page cache, and counts until each of the guest's boundaries. What an image costs to
+//! read from storage is not in it, and nothing runs beside the guest: there is one CPU.
+
+mod guest;
+mod rows;
+
+use std::time::Duration;
+
+use pagetoll_backend::Error as BackendError;
+use pagetoll_bill::route::lab::Restore as Mechanism;
+use pagetoll_bill::{Limits, Order, Row, Spec};
+use pagetoll_host::Surroundings;
+use pagetoll_protocol::report::Hello;
+use pagetoll_units::Pages;
+
+use crate::draft::Clock;
+use crate::error::LabError;
+use crate::kernels::Builder;
+use crate::kvm_host::{self, Materials, Probed};
+use crate::linux::Probe;
+use crate::profile::Sample;
+use crate::request::{KernelRequest, Request};
+
+use guest::{PROBE, RestoreRun};
+
+/// Pages are those of the image. By default 4 MiB: what happens between two boundaries is counted in parts that are shorter
+/// than a tick. At most 32 MiB, of which the guest holds the image, what its memory must hold, and the memory.
+const LIMITS: Limits = Limits {
+    pages: Pages(1024),
+    most_pages: Pages(1 << 13),
+    batches: &[1, 16, 64],
+    most_batch: 512,
+    most_runs: 100,
+    ..Limits::SINGLE
+};
+/// Batch of mechanisms beside `uffd`, which alone shows the slope.
+const BATCH: u32 = 64;
+/// Pages of a page of 2 MiB.
+const HUGE: u64 = 512;
+
+const NOTES: [&str; 5] = [
+    "costs count from the order to restore, when the machine is there and has run, and only its memory is missing",
+    "image: a file in a ramfs, all of it in the page cache; working set: an eighth of it in random order, about half of it written; \
+     then the guest reads every other page in order",
+    "uffd, replay, continue, hugetlb-2m: one reader, which shares the one CPU with the vCPU's thread",
+    "exit: the vCPU's thread knows the page by a register of the guest; a VMM that has to decode the instruction pays for that as well",
+    "replay: as many pages as the working set has, of which 90 % are touched again",
+];
+
+/// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
+/// longest step takes.
+fn timeout(pages: Pages) -> Duration {
+    Duration::from_secs(180) + Duration::from_millis(5 * pages.get())
+}
+
+/// Resolves an order.
+///
+/// # Errors
+/// Errors of [`Request::new`]; pages that are not whole pages of 2 MiB; batches that are no power of two.
+pub(crate) fn request(
+    spec: &Spec,
+    builder: Option<&'static dyn Builder>,
+) -> Result<(Request, Restore), BackendError> {
+    kvm_host::check_mode(spec)?;
+    let request = Request::new(spec, &LIMITS, timeout, builder)?;
+    check(&request.order)?;
+    let batches = match spec.batches {
+        Some(_) => request.order.batches.clone(),
+        None => vec![BATCH],
+    };
+    Ok((request, Restore { batches }))
+}
+
+fn check(order: &Order) -> Result<(), BackendError> {
+    let pages = order.pages.get();
+    if !pages.is_multiple_of(HUGE) {
+        let problem = format!("--pages {pages}: expected a multiple of {HUGE}");
+        return Err(BackendError::bad_input(problem));
+    }
+    match order.batches.iter().find(|batch| !batch.is_power_of_two()) {
+        Some(batch) => Err(BackendError::bad_input(format!(
+            "--batch {batch}: expected a power of two, as batches of pages are aligned"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Restores, and the batches of mechanisms beside `uffd`.
+pub(crate) struct Restore {
+    batches: Vec<u32>,
+}
+
+/// A mechanism, and the pages that it copies at once at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line {
+    mechanism: Mechanism,
+    batch: u32,
+}
+
+impl Restore {
+    /// The lines of an order, in the order of its rows.
+    fn lines(&self, order: &Order) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for mechanism in order.of::<Mechanism>() {
+            let ordered = order.batches_of(mechanism);
+            let batches = match mechanism {
+                Mechanism::Replay | Mechanism::Exit | Mechanism::Continue => &self.batches,
+                _ => ordered,
+            };
+            lines.extend(batches.iter().map(|&batch| Line { mechanism, batch }));
+        }
+        lines
+    }
+}
+
+impl Probed for Restore {
+    type Run = RestoreRun;
+    const PROBE: &'static Probe = &PROBE;
+    const NOTES: &'static [&'static str] = &NOTES;
+
+    fn run(
+        &self,
+        request: &KernelRequest<'_>,
+        materials: &Materials,
+        run: u32,
+        clock: &Clock,
+        surroundings: Surroundings<'_>,
+    ) -> Result<RestoreRun, LabError> {
+        let order = &request.common.order;
+        let steps = guest::steps_of_probe(order.pages, &self.lines(order));
+        guest::run(&steps, request, materials, run, clock, surroundings)
+    }
+
+    fn hello(run: &RestoreRun) -> &Hello {
+        &run.hello
+    }
+
+    fn rows(&self, order: &Order, found: &[RestoreRun]) -> Vec<Row> {
+        rows::rows(order.pages, &self.lines(order), found)
+    }
+
+    fn sample_of<'a>(found: &'a [RestoreRun], row: &Row) -> Option<Sample<'a>> {
+        rows::sample_of(found, row)
+    }
+}
