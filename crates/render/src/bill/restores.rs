@@ -1,7 +1,7 @@
 //! Restored guests: a line for each mechanism in each setting, with its three boundaries and the memory that it keeps.
 
 use pagetoll_bill::row::{KeptMemory, PageCache, Restored};
-use pagetoll_bill::{Bill, Operation, Route, Row};
+use pagetoll_bill::{Bill, Operation, Route, Row, Unit};
 
 use super::gain::{self, Gains};
 use crate::document::{Line, Mark, Plot, Scale, Section, Spot};
@@ -23,9 +23,13 @@ const BOUNDARIES: [(Operation, &str, &str); 3] = [
     (Operation::SetResident, "working set", "set p95"),
     (Operation::LastPage, "last page", "last p95"),
 ];
-const FOOTNOTE: &str = "Median and 95th percentile of all guests of all runs. Kept: PSS once the working set is there and nothing \
+/// Footnote of times, and of counts.
+const MEASURED: &str = "Median and 95th percentile of all guests of all runs. Kept: PSS once the working set is there and nothing \
      works in the background; its own: cannot be read again from the image; filled untouched: share of the image in memory of \
      a guest that touched nothing.";
+const COUNTED: &str = "Each boundary counts from the order to restore, for each page that it is about: those of the image, or of the \
+     working set. Kept: PSS once the working set is there; its own: cannot be read again from the image; filled untouched: share \
+     of the image in memory of a guest that touched nothing.";
 
 /// Nothing of a bill of another route.
 pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
@@ -46,13 +50,20 @@ pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
         );
     }
     for (number, setting) in (1..).zip(&settings) {
+        let unit = match bill.unit {
+            Unit::Nanoseconds => "ms".to_owned(),
+            Unit::Instructions => figure::unit_per_item(bill),
+        };
         let title = format!(
-            "{}: ms since the order to restore, and memory of a guest",
+            "{}: {unit} since the order to restore, and memory of a guest",
             described(*setting)
         );
-        let mut table = table(&in_setting(&restores, *setting));
+        let mut table = table(&in_setting(&restores, *setting), bill.unit);
         if number == settings.len() {
-            table.footnote(FOOTNOTE);
+            table.footnote(match bill.unit {
+                Unit::Nanoseconds => MEASURED,
+                Unit::Instructions => COUNTED,
+            });
         }
         sections.push(Section::table(title, table));
     }
@@ -132,7 +143,7 @@ fn in_setting<'r, 'a>(restores: &'r [Restore<'a>], setting: Setting) -> Vec<&'r 
         .collect()
 }
 
-fn table(restores: &[&Restore<'_>]) -> Table {
+fn table(restores: &[&Restore<'_>], unit: Unit) -> Table {
     let mut table = Table::default();
     table.each(restores, Column::left("mechanism"), |one| {
         one.any.key.method.to_string()
@@ -140,6 +151,13 @@ fn table(restores: &[&Restore<'_>]) -> Table {
     let batch = |one: &&Restore<'_>| one.any.key.batch.to_string();
     table.each(restores, Column::right("batch"), batch);
     for (boundary, (_, title, p95)) in BOUNDARIES.into_iter().enumerate() {
+        if unit == Unit::Instructions {
+            let cost = |one: &&Restore<'_>| one.boundaries[boundary].map(figure::cost_of);
+            table.each(restores, Column::right(title), |one| {
+                figure::optional(cost(one))
+            });
+            continue;
+        }
         table.each(restores, Column::right(title), |one| {
             time(one, boundary, |restored| restored.median)
         });
@@ -245,17 +263,20 @@ fn leader(bill: &Bill, here: &[&Restore<'_>], boundary: usize) -> Option<String>
     let mut timed: Vec<_> = timed.collect();
     timed.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (cost, row, leader) = timed.first()?;
-    let time = millis(cost * row.pages.get() as f64);
+    let amount = match bill.unit {
+        Unit::Nanoseconds => millis(cost * row.pages.get() as f64) + " ms",
+        Unit::Instructions => format!("{} {}", figure::cost(*cost), figure::unit_per_item(bill)),
+    };
     let next = timed
         .iter()
         .find(|(_, _, other)| other.any.key.method != leader.any.key.method);
     let Some((_, next, other)) = next else {
-        return Some(format!("{}, {time} ms", leader.name()));
+        return Some(format!("{}, {amount}", leader.name()));
     };
     let gains = Gains::new(bill, vec![row, next]);
     let ahead = gain::text(gains.between(row, next));
     Some(format!(
-        "{}, {time} ms, before {} by {ahead}",
+        "{}, {amount}, before {} by {ahead}",
         leader.name(),
         other.name()
     ))
