@@ -179,6 +179,7 @@ class Restored(Record):
     """Times of single restored guests at a boundary, in nanoseconds, and the memory that they keep there."""
 
     median: float
+    """In the bill's unit, as the 95th percentile."""
     p95: float
     longest_stall: float | None = None
     read_from_storage: float | None = None

@@ -105,10 +105,10 @@ impl Restore {
     fn lines(&self, order: &Order) -> Vec<Line> {
         let mut lines = Vec::new();
         for mechanism in order.of::<Mechanism>() {
-            let ordered = order.batches_of(mechanism);
-            let batches = match mechanism {
-                Mechanism::Replay | Mechanism::Exit | Mechanism::Continue => &self.batches,
-                _ => ordered,
+            let is_batched = pagetoll_bill::Mechanism::from(mechanism).is_batched();
+            let batches = match is_batched && mechanism != Mechanism::Uffd {
+                true => self.batches.as_slice(),
+                false => order.batches_of(mechanism),
             };
             lines.extend(batches.iter().map(|&batch| Line { mechanism, batch }));
         }

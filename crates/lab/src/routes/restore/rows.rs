@@ -71,7 +71,7 @@ const fn has_reader(mechanism: Mechanism) -> bool {
 }
 
 fn figures(line: Line, boundary: Operation, found: &[RestoreRun]) -> Result<Figures, Unavailable> {
-    let medians = found.iter().filter_map(|run| median(run, line, boundary));
+    let medians = found.iter().filter_map(|run| median(run, line));
     let medians: Vec<_> = medians.map(|(_, restore)| restore).collect();
     let Some(first) = medians.first() else {
         return Err(Unavailable(why_not(line, found)));
@@ -114,9 +114,9 @@ fn until(restore: &Restore, boundary: Operation) -> u64 {
 
 /// Pages that a boundary is about.
 fn about(restore: &Restore, boundary: Operation) -> u64 {
-    match boundary {
-        Operation::SetResident => restore.set,
-        _ => restore.pages,
+    match boundary == Operation::SetResident {
+        true => restore.set,
+        false => restore.pages,
     }
 }
 
@@ -139,12 +139,12 @@ fn of_purpose(
         .map(|one| &one.restore)
 }
 
-/// The repeat that costs the median until a boundary, and its place among all restores of the boot.
-fn median(found: &RestoreRun, line: Line, boundary: Operation) -> Option<(usize, &Restore)> {
+/// The repeat that costs the median until the last page, and its place among all restores of the boot: all boundaries are its.
+fn median(found: &RestoreRun, line: Line) -> Option<(usize, &Restore)> {
     let all = found.restores.iter().enumerate();
     let repeats = all.filter(|(_, one)| one.purpose == Purpose::Bill && is_of(line, &one.restore));
     let mut repeats: Vec<_> = repeats.map(|(place, one)| (place, &one.restore)).collect();
-    repeats.sort_by_key(|(_, restore)| until(restore, boundary));
+    repeats.sort_by_key(|(_, restore)| until(restore, Operation::LastPage));
     repeats.get(repeats.len() / 2).copied()
 }
 
@@ -156,9 +156,9 @@ fn sum_of(restore: &Restore, count: fn(&RestorePart) -> u64) -> u64 {
 
 /// Exits of the vCPU for each page of the image, and what came of them.
 fn crossings(mechanism: Mechanism, restore: &Restore) -> Crossings {
-    let handled = match mechanism {
-        Mechanism::Exit => "exit-reported",
-        _ => "uffd-message",
+    let handled = match mechanism == Mechanism::Exit {
+        true => "exit-reported",
+        false => "uffd-message",
     };
     let per_page = |count| per(sum_of(restore, count), restore.pages);
     let kinds = [
@@ -196,10 +196,10 @@ fn tolls(mechanism: Mechanism, restore: &Restore, cost: f64) -> Vec<Toll> {
     ));
     tolls.extend(item("read-source", sum(|part| part.reading), calls));
     tolls.extend(item("install", sum(|part| part.installing), calls));
-    let rest = match mechanism {
-        Mechanism::Exit => "touch, exit-and-enter",
-        _ if has_reader(mechanism) => "touch, install, deliver-and-wake",
-        _ => "touch, with its faults",
+    let rest = match (mechanism, has_reader(mechanism)) {
+        (Mechanism::Exit, _) => "touch, exit-and-enter",
+        (_, true) => "touch, install, deliver-and-wake",
+        (_, false) => "touch, with its faults",
     };
     let priced = Toll::sum(&tolls);
     tolls.push(Toll::once(rest, cost - priced));
@@ -280,7 +280,7 @@ pub(super) fn sample_of<'a>(found: &'a [RestoreRun], row: &Row) -> Option<Sample
         mechanism: Mechanism::try_from(row.key.method.mechanism()?).ok()?,
         batch: row.key.batch,
     };
-    let (place, _) = median(run, line, row.key.operation)?;
+    let (place, _) = median(run, line)?;
     run.profiled.as_ref()?.sample(place, row)
 }
 
