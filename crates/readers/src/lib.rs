@@ -113,7 +113,7 @@ const fn other(
 }
 
 #[rustfmt::skip]
-static OTHERS: [Other; 11] = [
+static OTHERS: [Other; 12] = [
     other("windows", Shape::Bytes, seeds::traces, text::windows),
     other("lock-profile", Shape::Text, seeds::lock_profiles, text::lock_profile),
     other("bill", Shape::Json, seeds::bills, values::bill),
@@ -122,6 +122,7 @@ static OTHERS: [Other; 11] = [
     other("published", Shape::Toml, seeds::published, values::published),
     other("kernel", Shape::Bytes, seeds::kernels, images::kernel),
     other("xen", Shape::Bytes, seeds::xens, images::xen),
+    other("mapped-ram", Shape::Bytes, seeds::mapped_rams, images::mapped_ram),
     other("console", Shape::Text, seeds::consoles, text::console),
     other("script", Shape::Text, seeds::scripts, text::script),
     other("patch", Shape::Text, seeds::patches, text::patch),

@@ -196,6 +196,18 @@ fn boot_image(payload: &[u8]) -> Vec<u8> {
     image
 }
 
+pub(crate) fn mapped_rams() -> Vec<Vec<u8>> {
+    use pagetoll_images::mapped_ram::sample;
+    vec![
+        sample(&[("pc.ram", &[1, 0, 2, 2])]),
+        sample(&[
+            ("pc.bios", &[1]),
+            ("pc.ram", &[0; 70]),
+            ("vga.vram", &[0, 3]),
+        ]),
+    ]
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let written = encoder.write_all(bytes);
@@ -223,6 +235,14 @@ mod tests {
         }
         for xen in xens() {
             pagetoll_images::xen::inspect(xen).unwrap();
+        }
+    }
+
+    #[test]
+    fn every_file_of_memory_is_accepted() {
+        for file in mapped_rams() {
+            let blocks = pagetoll_images::mapped_ram::blocks(&mut std::io::Cursor::new(file));
+            assert!(!blocks.unwrap().is_empty());
         }
     }
 

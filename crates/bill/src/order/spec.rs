@@ -282,7 +282,7 @@ options! {
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     #[cfg_attr(feature = "clap", command(next_help_heading = "Restoring"))]
     pub struct RestoreSpec {
-        /// Restore from this flat memory file [default: one of --pages pages, made for the bill]
+        /// Restore from this flat memory file, or mapped-ram file of QEMU [default: one of --pages pages, made for the bill]
         #[arg(value_name = "FILE")]
         pub image: Option<PathBuf> = "image" on (Live, Restore),
         /// Make the image in this folder [default: /var/tmp]

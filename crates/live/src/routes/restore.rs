@@ -94,7 +94,7 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(request: &'a Request, stop: &Stop) -> Result<Self, LiveError> {
         let folder = match &request.image {
-            ImageOrder::New(folder) => folder.clone(),
+            ImageOrder::New(folder) | ImageOrder::MappedRam { folder, .. } => folder.clone(),
             ImageOrder::File(_) => std::env::temp_dir(),
         };
         let control = Image::made(&folder, Content::WORDS, CONTROL_PAGES, stop)?;

@@ -37,8 +37,9 @@ pub(super) fn files(reader: &str) -> Files {
         "console" => consoles(),
         "script" => scripts(),
         "patch" => patches(),
-        // Formats have their own; a binary of this one has 65,535 counters at most; what kernels unpack has its limits.
-        "capture" | "kvm-get-stats-fd" | "kernel" | "xen" => Vec::new(),
+        // Formats have their own; a binary of this one has 65,535 counters at most; what kernels unpack has its limits; files of
+        // memory have 256 blocks at most.
+        "capture" | "kvm-get-stats-fd" | "kernel" | "xen" | "mapped-ram" => Vec::new(),
         other => panic!("{other}: no worst file; every reader has some"),
     }
 }

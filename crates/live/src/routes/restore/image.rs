@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use pagetoll_backend::{Stop, input};
 use pagetoll_bill::row::PageCache;
+use pagetoll_images::mapped_ram::RamBlock;
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, fsync, openat};
 use rustix::io::Errno;
 
@@ -51,6 +52,11 @@ impl Image {
         match order {
             ImageOrder::File(path) => Self::open(path, pages),
             ImageOrder::New(folder) => Self::made(folder, Content::new_words(nonce()), pages, stop),
+            ImageOrder::MappedRam {
+                path,
+                block,
+                folder,
+            } => Self::extracted(path, block, folder, stop),
         }
     }
 
@@ -62,6 +68,51 @@ impl Image {
         if identity.size != pages * 4096 {
             return Err(changed(&name));
         }
+        Ok(Self {
+            file,
+            name,
+            pages,
+            content: None,
+            identity,
+        })
+    }
+
+    /// The pages of a block, in a file without a name; those that are all zeroes are holes of it.
+    fn extracted(
+        path: &Path,
+        block: &RamBlock,
+        folder: &Path,
+        stop: &Stop,
+    ) -> Result<Self, LiveError> {
+        let (name, pages) = (path.display().to_string(), block.bytes / 4096);
+        let bad = |problem: String| LiveError::BadOrder(format!("--image {name}: {problem}"));
+        let no_room = |error| lacks(folder, pages, error);
+        let mut source = input::open(path).map_err(|error| bad(error.to_string()))?;
+        let before = Identity::new(&source, &name)?;
+        let from = source.try_clone().map_err(no_room)?;
+        let file = nameless(folder).map_err(no_room)?;
+        file.set_len(block.bytes).map_err(no_room)?;
+        let mut bytes = vec![0; BLOCK];
+        let runs = block.runs(&mut source);
+        for run in runs.map_err(|error| bad(error.to_string()))? {
+            let run = run.map_err(|error| bad(error.to_string()))?;
+            let size = run.count * 4096;
+            for done in (0..size).step_by(BLOCK) {
+                stop.check()?;
+                let length = usize::try_from(size - done).map_or(BLOCK, |left| left.min(BLOCK));
+                let bytes = &mut bytes[..length];
+                from.read_exact_at(bytes, run.offset + done)
+                    .map_err(|error| bad(error.to_string()))?;
+                file.write_all_at(bytes, run.first * 4096 + done)
+                    .map_err(no_room)?;
+            }
+        }
+        if Identity::new(&source, &name)? != before {
+            return Err(changed(&name));
+        }
+        fsync(&file).map_err(|error| no_room(error.into()))?;
+        let name = format!("image of {} of {name}", block.name);
+        let identity = Identity::new(&file, &name)?;
         Ok(Self {
             file,
             name,
@@ -251,6 +302,7 @@ pub(super) fn read_page(file: &File, page: u64) -> Result<[u8; 4096], LiveError>
 #[cfg(test)]
 mod tests {
     use pagetoll_backend::{Class, Classified};
+    use pagetoll_images::mapped_ram;
     use pagetoll_test_support::skip;
 
     use super::*;
@@ -282,6 +334,31 @@ mod tests {
                 .nlink(),
             0
         );
+    }
+
+    #[test]
+    fn a_block_of_a_mapped_ram_file_is_extracted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let pages: Vec<u8> = (0..600).map(|page| u8::from(page % 5 == 4)).collect();
+        let file = mapped_ram::sample(&[("pc.bios", &[9]), ("pc.ram", &pages)]);
+        std::fs::write(&path, &file).unwrap();
+        let blocks = mapped_ram::blocks(&mut File::open(&path).unwrap()).unwrap();
+        let order = ImageOrder::MappedRam {
+            path: path.clone(),
+            block: mapped_ram::largest(&blocks).unwrap().clone(),
+            folder: folder.path().to_owned(),
+        };
+        let image = Image::new(&order, 600, &Stop::new()).unwrap();
+        image.check_unchanged().unwrap();
+        let extracted = File::open(image.path()).unwrap();
+        assert_eq!(extracted.metadata().unwrap().size(), 600 * 4096);
+        for (page, byte) in (0..).zip(&pages) {
+            assert_eq!(read_page(&extracted, page).unwrap(), [*byte; 4096]);
+        }
+        std::fs::write(&path, &file[..file.len() - 4096]).unwrap();
+        let error = Image::new(&order, 600, &Stop::new()).unwrap_err();
+        assert!(error.to_string().contains("--image"), "{error}");
     }
 
     #[test]

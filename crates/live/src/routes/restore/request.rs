@@ -1,5 +1,8 @@
 //! The order of a bill of restores on this host.
 
+use std::fmt::Display;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +11,7 @@ use pagetoll_bill::route::Restore;
 use pagetoll_bill::row::PageCache;
 use pagetoll_bill::spec::{Access, RestoreSpec, Spec};
 use pagetoll_bill::{Backend, Limits, OrderError};
+use pagetoll_images::mapped_ram::{self, MappedRamError, RamBlock};
 use pagetoll_units::Pages;
 
 use super::line::Line;
@@ -44,6 +48,12 @@ pub(super) enum ImageOrder {
     New(PathBuf),
     /// A file of the user's.
     File(PathBuf),
+    /// A block of a mapped-ram file of QEMU's, which is extracted into a file without a name in this folder.
+    MappedRam {
+        path: PathBuf,
+        block: RamBlock,
+        folder: PathBuf,
+    },
 }
 
 /// A validated order: all numbers are within limits, and no two choices exclude each other.
@@ -80,8 +90,7 @@ impl Request {
     pub(crate) fn new(spec: &Spec) -> Result<Self, LiveError> {
         let restore = &spec.restore;
         let image = match (&restore.image, &restore.image_folder) {
-            (Some(_), Some(_)) => return Err(excludes("--image-folder")),
-            (Some(path), None) => ImageOrder::File(path.clone()),
+            (Some(path), folder) => of_file(path, folder.as_deref())?,
             (None, folder) => ImageOrder::New(folder.clone().unwrap_or_else(|| FOLDER.into())),
         };
         let order = spec.order(Backend::Live, &LIMITS)?;
@@ -175,30 +184,63 @@ fn excludes(option: &str) -> LiveError {
     ))
 }
 
+fn bad_image(path: &Path, problem: impl Display) -> LiveError {
+    LiveError::BadOrder(format!("--image {}: {problem}", path.display()))
+}
+
+/// The image in a file of the user's: all of it, or the largest block of a mapped-ram file.
+fn of_file(path: &Path, folder: Option<&Path>) -> Result<ImageOrder, LiveError> {
+    let mut file = input::open(path).map_err(|error| bad_image(path, error))?;
+    let Some(block) = block_of(&mut file).map_err(|error| bad_image(path, error))? else {
+        return match folder {
+            Some(_) => Err(excludes("--image-folder")),
+            None => Ok(ImageOrder::File(path.to_owned())),
+        };
+    };
+    Ok(ImageOrder::MappedRam {
+        path: path.to_owned(),
+        block,
+        folder: folder.unwrap_or(Path::new(FOLDER)).to_owned(),
+    })
+}
+
+/// The largest block of a mapped-ram file; `None` of a file that is no stream of QEMU's.
+fn block_of(file: &mut File) -> Result<Option<RamBlock>, MappedRamError> {
+    let mut beginning = Vec::new();
+    file.by_ref().take(4).read_to_end(&mut beginning)?;
+    if !mapped_ram::is_stream(&beginning) {
+        return Ok(None);
+    }
+    let blocks = mapped_ram::blocks(file)?;
+    Ok(mapped_ram::largest(&blocks).cloned())
+}
+
 /// Pages of the image: a file's own, or as ordered.
 fn pages(image: &ImageOrder, spec: &Spec, ordered: Pages) -> Result<Pages, LiveError> {
-    let ImageOrder::File(path) = image else {
-        return Ok(ordered);
+    let (path, size) = match image {
+        ImageOrder::New(_) => return Ok(ordered),
+        ImageOrder::File(path) => (path, size_of(path)?),
+        ImageOrder::MappedRam { path, block, .. } => (path, block.bytes),
     };
     if spec.pages.is_some() {
         return Err(excludes("--pages"));
     }
-    let named =
-        |problem: String| LiveError::BadOrder(format!("--image {}: {problem}", path.display()));
-    let file = input::open(path).map_err(|error| named(error.to_string()))?;
-    let size = file
-        .metadata()
-        .map_err(|error| named(error.to_string()))?
-        .size();
+    let named = |problem: String| bad_image(path, problem);
     let most = LIMITS.most_pages.get() * 4096;
     match size {
         0 => Err(named("is empty".into())),
         size if size > most => Err(named(format!("{size} B; expected at most {most}"))),
         size if !size.is_multiple_of(4096) => Err(named(format!(
-            "{size} B are no whole pages of 4096 B; expected a flat memory file, without a header"
+            "{size} B are no whole pages of 4096 B; expected a flat memory file, without a header, or a mapped-ram file of QEMU"
         ))),
         size => Ok(Pages(size / 4096)),
     }
+}
+
+fn size_of(path: &Path) -> Result<u64, LiveError> {
+    let file = input::open(path).map_err(|error| bad_image(path, error))?;
+    let facts = file.metadata().map_err(|error| bad_image(path, error))?;
+    Ok(facts.size())
 }
 
 /// The working set of an order.
@@ -321,6 +363,32 @@ mod tests {
             refused(&of_fifo).contains("--image"),
             "no wait for a writer"
         );
+    }
+
+    #[test]
+    fn a_mapped_ram_file_is_as_large_as_its_largest_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let image = |file: &[u8], image_folder| {
+            fs::write(&path, file).unwrap();
+            spec(RestoreSpec {
+                image: Some(path.clone()),
+                image_folder,
+                ..RestoreSpec::default()
+            })
+        };
+        let file = mapped_ram::sample(&[("pc.ram", &[1, 0, 1]), ("pc.bios", &[1])]);
+        let of_folder = image(&file, Some(folder.path().to_owned()));
+        let request = Request::new(&of_folder).unwrap();
+        assert_eq!(request.order.pages, Pages(3));
+        let block = match &request.image {
+            ImageOrder::MappedRam { block, .. } => block.name.as_str(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(block, "pc.ram");
+        assert!(refused(&image(&file[..60], None)).contains("cannot be read"));
+        let flat = image(&[0; 4096], Some(folder.path().to_owned()));
+        assert!(refused(&flat).starts_with("--image-folder: of images that are made"));
     }
 
     #[test]

@@ -400,6 +400,11 @@ pub(super) fn notes(request: &Request, recorded: &[(u64, u64)]) -> Vec<String> {
         match &request.image {
             ImageOrder::New(folder) => format!("made in {}", folder.display()),
             ImageOrder::File(path) => path.display().to_string(),
+            ImageOrder::MappedRam { path, block, .. } => format!(
+                "block {} of the mapped-ram file {}, extracted; what QEMU left out as zeroes is a hole",
+                block.name,
+                path.display()
+            ),
         },
         request.bytes() >> 20,
         request.touch,
