@@ -281,7 +281,7 @@ impl<'a> Destination<'a> {
         if request <= singles {
             return Some(&mut fetched.singles);
         }
-        (singles > 0 && request % INTERVAL == 0).then_some(&mut fetched.between)
+        (singles > 0 && request.is_multiple_of(INTERVAL)).then_some(&mut fetched.between)
     }
 
     /// Runs the guest until its memory is there, and a while longer.
