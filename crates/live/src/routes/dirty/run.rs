@@ -22,7 +22,7 @@ const RACES: u32 = 2;
 pub(super) const HOT_PAGES: u64 = 64;
 /// Time of such a race, at least.
 pub(super) const HOT: Duration = Duration::from_millis(50);
-/// Rounds in which as many are tracked again beside the guest: each has a thread of its own, and where that runs decides about the time.
+/// Rounds in which as many are tracked again beside the guest: each has a thread of its own, whose CPU decides about the time.
 const ROUNDS_BESIDE: u32 = 8;
 /// One page of so many is written in the round that shows what is reported beside it.
 pub(super) const SPARSE: usize = 8;
