@@ -11,7 +11,7 @@
 
 /* Delivery of a fault on a missing page. */
 enum delivery {
-	/* The thread that touched it sleeps, and the reader is told. */
+	/* The thread that touched it sleeps, and the reader gets a message. */
 	MESSAGE,
 	/* Its access fails. */
 	ERROR,

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::slice;
+use std::time::Duration;
 
 use pagetoll_backend::{Billed, Error as BackendError};
-use pagetoll_bill::{Arch, Available, Draft, Inputs, Order, Row, Spec};
+use pagetoll_bill::{Arch, Available, Draft, Inputs, Limits, Order, Row, Spec};
 use pagetoll_host::{Error, Surroundings, capacity};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
@@ -16,6 +17,7 @@ use pagetoll_units::Pages;
 
 use crate::draft::{Clock, counted, image, part_of_stack};
 use crate::error::LabError;
+use crate::kernels::Builder;
 use crate::linux::{Kernel, Modules, NativeBoot, Probe, Programs, check_tools};
 use crate::profile::{ProbeProfile, Sample};
 use crate::request::{KernelRequest, Request, pages_mib};
@@ -281,11 +283,47 @@ const fn note(arch: Arch) -> &'static str {
     }
 }
 
-/// Refuses a mode of KVM that the processor does not have.
+/// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
+/// longest step takes.
+fn timeout(pages: Pages) -> Duration {
+    Duration::from_secs(180) + Duration::from_millis(5 * pages.get())
+}
+
+/// Resolves what orders of these routes have in common.
 ///
 /// # Errors
-/// `--kvm-mode` on x86-64.
-pub(crate) fn check_mode(spec: &Spec) -> Result<(), BackendError> {
+/// Errors of [`Request::new`]; `--kvm-mode` on x86-64.
+pub(crate) fn request(
+    spec: &Spec,
+    limits: &Limits,
+    builder: Option<&'static dyn Builder>,
+) -> Result<Request, BackendError> {
+    check_mode(spec)?;
+    Request::new(spec, limits, timeout, builder)
+}
+
+/// Refuses pages that are not so many, or a multiple.
+pub(crate) fn check_pages(order: &Order, unit: u64) -> Result<(), BackendError> {
+    let pages = order.pages.get();
+    if pages.is_multiple_of(unit) {
+        return Ok(());
+    }
+    let problem = format!("--pages {pages}: expected a multiple of {unit}");
+    Err(BackendError::bad_input(problem))
+}
+
+/// Refuses batches that are no power of two; `aligned` says what they are.
+pub(crate) fn check_batches(order: &Order, aligned: &str) -> Result<(), BackendError> {
+    match order.batches.iter().find(|batch| !batch.is_power_of_two()) {
+        Some(batch) => Err(BackendError::bad_input(format!(
+            "--batch {batch}: expected a power of two, as {aligned} are aligned"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a mode of KVM that the processor does not have.
+fn check_mode(spec: &Spec) -> Result<(), BackendError> {
     let lab = &spec.lab;
     let (Some(mode), Arch::X86_64) = (lab.kvm_mode, lab.arch.unwrap_or_default()) else {
         return Ok(());

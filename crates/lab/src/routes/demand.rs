@@ -9,8 +9,6 @@ pub mod conformance;
 mod guest;
 mod rows;
 
-use std::time::Duration;
-
 use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::{Limits, Order, Row, Spec};
 use pagetoll_host::Surroundings;
@@ -39,12 +37,6 @@ const LIMITS: Limits = Limits {
     ..Limits::SINGLE
 };
 
-/// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
-/// longest step takes.
-fn timeout(pages: Pages) -> Duration {
-    Duration::from_secs(180) + Duration::from_millis(5 * pages.get())
-}
-
 /// Resolves an order.
 ///
 /// # Errors
@@ -53,8 +45,7 @@ pub(crate) fn request(
     spec: &Spec,
     builder: Option<&'static dyn Builder>,
 ) -> Result<Request, BackendError> {
-    kvm_host::check_mode(spec)?;
-    Request::new(spec, &LIMITS, timeout, builder)
+    kvm_host::request(spec, &LIMITS, builder)
 }
 
 /// Notes of every bill of this route.

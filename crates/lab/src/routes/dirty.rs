@@ -6,8 +6,6 @@
 mod guest;
 mod rows;
 
-use std::time::Duration;
-
 use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Limits, Order, Row, Spec};
@@ -48,12 +46,6 @@ const NOTES: [&str; 6] = [
     "lost: the guest writes before each harvest, and between the calls that harvest, clear and copy; the control copies before it clears",
 ];
 
-/// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
-/// longest step takes.
-fn timeout(pages: Pages) -> Duration {
-    Duration::from_secs(180) + Duration::from_millis(5 * pages.get())
-}
-
 /// Resolves an order, and the shapes of its memory.
 ///
 /// # Errors
@@ -62,13 +54,8 @@ pub(crate) fn request(
     spec: &Spec,
     builder: Option<&'static dyn Builder>,
 ) -> Result<(Request, Dirty), BackendError> {
-    kvm_host::check_mode(spec)?;
-    let request = Request::new(spec, &LIMITS, timeout, builder)?;
-    let pages = request.order.pages.get();
-    if !pages.is_multiple_of(HUGE) {
-        let problem = format!("--pages {pages}: expected a multiple of {HUGE}");
-        return Err(BackendError::bad_input(problem));
-    }
+    let request = kvm_host::request(spec, &LIMITS, builder)?;
+    kvm_host::check_pages(&request.order, HUGE)?;
     if let Some(other) = spec.folios.iter().find(|folio| !FOLIOS.contains(folio)) {
         let problem = format!("--folio {other}: expected 4K, THP or 2M on route dirty");
         return Err(BackendError::bad_input(problem));

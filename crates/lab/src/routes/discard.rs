@@ -6,8 +6,6 @@
 mod guest;
 mod rows;
 
-use std::time::Duration;
-
 use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::row::Backing;
 use pagetoll_bill::{Limits, Order, Row, Spec};
@@ -45,12 +43,6 @@ const NOTES: [&str; 4] = [
     "clearing: instructions for a page of 4 KiB as the kernel clears it",
 ];
 
-/// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
-/// longest step takes.
-fn timeout(pages: Pages) -> Duration {
-    Duration::from_secs(180) + Duration::from_millis(5 * pages.get())
-}
-
 /// Resolves an order, and the backings of its memory.
 ///
 /// # Errors
@@ -59,9 +51,9 @@ pub(crate) fn request(
     spec: &Spec,
     builder: Option<&'static dyn Builder>,
 ) -> Result<(Request, Discard), BackendError> {
-    kvm_host::check_mode(spec)?;
-    let request = Request::new(spec, &LIMITS, timeout, builder)?;
-    check(&request.order)?;
+    let request = kvm_host::request(spec, &LIMITS, builder)?;
+    kvm_host::check_pages(&request.order, UNIT)?;
+    kvm_host::check_batches(&request.order, "blocks of pages")?;
     let wanted = match spec.discard.backings.as_slice() {
         [] => Backing::ALL,
         backings => backings,
@@ -70,20 +62,6 @@ pub(crate) fn request(
     let backings = backings.filter(|backing| wanted.contains(backing));
     let backings = backings.collect();
     Ok((request, Discard { backings }))
-}
-
-fn check(order: &Order) -> Result<(), BackendError> {
-    let pages = order.pages.get();
-    if !pages.is_multiple_of(UNIT) {
-        let problem = format!("--pages {pages}: expected a multiple of {UNIT}");
-        return Err(BackendError::bad_input(problem));
-    }
-    match order.batches.iter().find(|batch| !batch.is_power_of_two()) {
-        Some(batch) => Err(BackendError::bad_input(format!(
-            "--batch {batch}: expected a power of two, as blocks of pages are aligned"
-        ))),
-        None => Ok(()),
-    }
 }
 
 /// Discards of memory of these backings.

@@ -7,8 +7,6 @@
 mod guest;
 mod rows;
 
-use std::time::Duration;
-
 use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::route::lab::Restore as Mechanism;
 use pagetoll_bill::{Limits, Order, Row, Spec};
@@ -50,12 +48,6 @@ const NOTES: [&str; 5] = [
     "replay: as many pages as the working set has, of which 90 % are touched again",
 ];
 
-/// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
-/// longest step takes.
-fn timeout(pages: Pages) -> Duration {
-    Duration::from_secs(180) + Duration::from_millis(5 * pages.get())
-}
-
 /// Resolves an order.
 ///
 /// # Errors
@@ -64,28 +56,14 @@ pub(crate) fn request(
     spec: &Spec,
     builder: Option<&'static dyn Builder>,
 ) -> Result<(Request, Restore), BackendError> {
-    kvm_host::check_mode(spec)?;
-    let request = Request::new(spec, &LIMITS, timeout, builder)?;
-    check(&request.order)?;
+    let request = kvm_host::request(spec, &LIMITS, builder)?;
+    kvm_host::check_pages(&request.order, HUGE)?;
+    kvm_host::check_batches(&request.order, "batches of pages")?;
     let batches = match spec.batches {
         Some(_) => request.order.batches.clone(),
         None => vec![BATCH],
     };
     Ok((request, Restore { batches }))
-}
-
-fn check(order: &Order) -> Result<(), BackendError> {
-    let pages = order.pages.get();
-    if !pages.is_multiple_of(HUGE) {
-        let problem = format!("--pages {pages}: expected a multiple of {HUGE}");
-        return Err(BackendError::bad_input(problem));
-    }
-    match order.batches.iter().find(|batch| !batch.is_power_of_two()) {
-        Some(batch) => Err(BackendError::bad_input(format!(
-            "--batch {batch}: expected a power of two, as batches of pages are aligned"
-        ))),
-        None => Ok(()),
-    }
 }
 
 /// Restores, and the batches of mechanisms beside `uffd`.

@@ -142,7 +142,7 @@ impl Bills {
     }
 
     fn costs(&self, plan: &Plan, measured: &Measured, lines: &[LineRuns]) -> Option<Costs> {
-        let connection = connection(lines, Way::of(plan.tracker, plan.order.missing))?;
+        let connection = connection(lines, Way::new(plan.tracker, plan.order.missing))?;
         let untracked: Vec<f64> = measured.runs.iter().map(|run| run.untracked).collect();
         let costs = Costs {
             // Where no other guest was sent while it ran, the pages of a hybrid are taken to be as those that are fetched.
@@ -231,7 +231,7 @@ enum Way {
 }
 
 impl Way {
-    const fn of(tracker: Option<Dirty>, missing: Option<Missing>) -> Self {
+    const fn new(tracker: Option<Dirty>, missing: Option<Missing>) -> Self {
         match (tracker, missing) {
             (_, Some(_)) => Self::Fetched,
             (Some(_), None) => Self::Sent,
@@ -255,7 +255,7 @@ struct Connection {
 fn connection(lines: &[LineRuns], way: Way) -> Option<Connection> {
     let goes = |line: &&LineRuns| {
         let (tracker, missing) = parts(line.line.0);
-        Way::of(tracker, missing) == way
+        Way::new(tracker, missing) == way
     };
     let measured = lines.iter().filter(goes);
     let measured = measured.filter_map(|line| line.outcome.as_ref().ok());

@@ -47,7 +47,7 @@ fn restore(line: Line, first: u64) -> Restore {
     }
 }
 
-fn of(purpose: Purpose, restore: Restore) -> Counted {
+fn counted(purpose: Purpose, restore: Restore) -> Counted {
     Counted { purpose, restore }
 }
 
@@ -58,10 +58,10 @@ fn found(line: Line) -> RestoreRun {
         misread: 1,
         ..restore(line, 1)
     };
-    let bill = |first| of(Purpose::Bill, restore(line, first));
+    let bill = |first| counted(Purpose::Bill, restore(line, first));
     RestoreRun {
         restores: vec![
-            of(Purpose::Control, control),
+            counted(Purpose::Control, control),
             bill(51_200),
             bill(99_999),
             bill(5_120),
