@@ -112,6 +112,10 @@ fn no_written_page_is_lost_and_what_a_mechanism_does_not_cover_is_found() {
         assert_in_order(&rewriting["harvests"], 1);
     }
     assert!(row(&bill, "bitmap", "harvest")["rewriting"].is_null());
+    for mechanism in ["bitmap", "manual-protect"] {
+        let tracked = &row(&bill, mechanism, "harvest")["tracked"];
+        assert_eq!(tracked["reported"], tracked["written"], "{mechanism}");
+    }
     let covered = |mechanism, event| coverage(&bill, mechanism, event);
     for mechanism in ["bitmap", "manual-protect"] {
         assert_eq!(covered(mechanism, "vmm-write"), "not-covered");

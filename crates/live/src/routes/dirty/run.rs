@@ -152,6 +152,7 @@ fn sparse(
     let at_rest = timed(|| session.tracker.re_arm(&reported))?;
     let mut beside = Beside::default();
     for _ in 0..ROUNDS_BESIDE {
+        session.track_written()?;
         let reported = sparse_round(session, &order, run)?;
         let tracker = session.tracker;
         let sequential: Vec<u64> = session.all().collect();
@@ -190,10 +191,7 @@ pub(super) fn is_harvested_beside(mechanism: Dirty) -> bool {
 
 /// Copies pages beside the guest that writes them.
 fn race(session: &mut Session<'_, '_, '_, '_>, run: &mut Run) -> Result<(), LiveError> {
-    // What was written before is not part of the race.
-    session
-        .harvest()
-        .and_then(|(written, _)| session.tracker.re_arm(&written))?;
+    session.track_written()?;
     let mut shadow = Shadow::new(session.guest)?;
     let all = session.all();
     let races = std::iter::repeat_n((all, Duration::ZERO), RACES as usize);

@@ -183,6 +183,12 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
         Ok((written, began.elapsed()))
     }
 
+    /// Tracks again what was written until now, so that it is no part of what comes.
+    pub(super) fn track_written(&self) -> Result<(), LiveError> {
+        let (written, _) = self.harvest()?;
+        self.tracker.re_arm(&written)
+    }
+
     /// Has the guest write all pages again and again for a while; returns the mean time of a round.
     pub(super) fn rewrite(&mut self) -> Result<Duration, LiveError> {
         self.rewrite_each(1, |_, _| ())
