@@ -69,7 +69,10 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     host::require_memory(request.bytes() * (u64::from(most) + 1))?;
     let mut bench = Bench::new(request, context.stop)?;
     let watch = Watch::begin()?;
-    let lines = bench.run(context)?;
+    let lines = bench.run(context);
+    // Else a guest that fails since its image was cut is all that is said.
+    bench.image.check_unchanged()?;
+    let lines = lines?;
     let load = watch.end()?;
     require_any(lines.iter().map(|line| line.outcome.as_ref().err()))?;
     Ok(Billed {

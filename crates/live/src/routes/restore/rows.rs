@@ -287,7 +287,7 @@ impl OrderedLine<'_> {
         let own = &replayed.own_replays;
         let batches: Vec<&Measured> = here(Restore::Uffd, None).filter_map(measured).collect();
         let recorded: u64 = self.recorded.iter().map(|(_, count)| count).sum();
-        let touch = mean(own, |report| (report.set - report.first) as f64) / recorded as f64;
+        let touch = typical(own, |report| (report.set - report.first) as f64) / recorded as f64;
         let (least, most) = (
             self.on_demand(batches.first()?),
             self.on_demand(batches.last()?),
@@ -299,7 +299,7 @@ impl OrderedLine<'_> {
             PageCache::Warm => 0.0,
         };
         let costs = Costs {
-            first: mean(own, |report| report.first as f64),
+            first: typical(own, |report| report.first as f64),
             touch,
             fault: (fault - saved).max(0.0),
             page,
@@ -323,7 +323,7 @@ impl OrderedLine<'_> {
             faults,
             pages: settled(|handled| handled.pages),
             touches: (self.request.set.len() as f64 - faults).max(0.0),
-            time: mean(measured.reports(), |report| {
+            time: typical(measured.reports(), |report| {
                 (report.set - report.first) as f64
             }),
         }
@@ -378,6 +378,15 @@ fn mean<'r>(
             (sum + value(report), count + 1)
         });
     sum / f64::from(count.max(1))
+}
+
+/// The median over guests, as is the figure that a prediction is held against; 0 of none.
+fn typical<'r>(
+    reports: impl IntoIterator<Item = &'r CloneReport>,
+    value: impl Fn(&CloneReport) -> f64,
+) -> f64 {
+    let values: Vec<f64> = reports.into_iter().map(value).collect();
+    median(&values).unwrap_or_default()
 }
 
 fn kept(measured: &Measured) -> Option<KeptMemory> {
