@@ -40,6 +40,18 @@ pub(crate) fn pin(cpu: Option<usize>) -> Result<(), LiveError> {
     }
 }
 
+/// Keeps the calling thread off a CPU, where it may run on another one.
+pub(crate) fn keep_off(cpu: usize) -> Result<(), LiveError> {
+    let mut set = CpuSet::new();
+    let others = allowed_cpus();
+    let others = others.into_iter().filter(|other| *other != cpu);
+    others.for_each(|other| set.set(other));
+    if set.count() == 0 {
+        return Ok(());
+    }
+    sched_setaffinity(None, &set).map_err(LiveError::system(format!("leaving CPU {cpu}")))
+}
+
 /// Where threads were put, in words.
 pub(crate) fn describe(vcpus: usize, readers: usize, placement: Placement) -> String {
     let allowed = allowed_cpus();
@@ -88,6 +100,20 @@ mod tests {
             std::thread::spawn(move || pin(Some(cpu)).unwrap())
                 .join()
                 .unwrap();
+        }
+    }
+
+    #[test]
+    fn a_thread_leaves_a_cpu_where_there_is_another() {
+        let allowed = allowed_cpus();
+        for cpu in allowed.iter().copied() {
+            let found = std::thread::spawn(move || {
+                keep_off(cpu).unwrap();
+                allowed_cpus()
+            });
+            let mut others = allowed.clone();
+            others.retain(|other| *other != cpu || allowed.len() == 1);
+            assert_eq!(found.join().unwrap(), others);
         }
     }
 

@@ -22,8 +22,8 @@ const RACES: u32 = 2;
 pub(super) const HOT_PAGES: u64 = 64;
 /// Time of such a race, at least.
 pub(super) const HOT: Duration = Duration::from_millis(50);
-/// Rounds in which as many are tracked again beside the guest: each has a thread of its own, whose CPU decides about the time.
-const ROUNDS_BESIDE: u32 = 8;
+/// Rounds in which as many are tracked again beside the guest.
+const ROUNDS_BESIDE: u32 = 4;
 /// One page of so many is written in the round that shows what is reported beside it.
 pub(super) const SPARSE: usize = 8;
 
@@ -145,9 +145,9 @@ fn sparse(
     seed: u64,
     run: &mut Run,
 ) -> Result<(), LiveError> {
-    let mut order: Vec<u64> = session.all().collect();
-    shuffle(&mut order, &mut SplitMix64::seed_from_u64(seed));
-    order.truncate(order.len() / SPARSE);
+    let mut shuffled: Vec<u64> = session.all().collect();
+    shuffle(&mut shuffled, &mut SplitMix64::seed_from_u64(seed));
+    let order = shuffled[..shuffled.len() / SPARSE].to_vec();
     let reported = sparse_round(session, &order, run)?;
     let at_rest = timed(|| session.tracker.re_arm(&reported))?;
     let mut beside = Beside::default();
@@ -155,8 +155,10 @@ fn sparse(
         session.track_written()?;
         let reported = sparse_round(session, &order, run)?;
         let tracker = session.tracker;
-        let sequential: Vec<u64> = session.all().collect();
-        session.guest.set_order(&sequential)?;
+        // Tracked pages first.
+        session
+            .guest
+            .set_order(&[&shuffled[order.len()..], &order].concat())?;
         beside.add(session.write_beside(|| timed(|| tracker.re_arm(&reported)))?);
     }
     if clearing(line.mechanism) == Clearing::Separate {

@@ -13,6 +13,7 @@ use pagetoll_bill::row::{Rewriting, Span};
 use pagetoll_bill::spec::Placement;
 use pagetoll_vmm::Kicker;
 use pagetoll_vmm::guest::{Parameters, Program};
+use rustix::thread::sched_getcpu;
 
 use super::guest::Guest;
 use super::line::Line;
@@ -22,6 +23,7 @@ use super::tracker::{Clearing, Tracker, clearing, tracker};
 use crate::LiveError;
 use crate::vcpus::crew::{Crew, Member};
 use crate::vcpus::entry::Entry;
+use crate::vcpus::place::keep_off;
 use crate::vcpus::readers::with_readers;
 
 /// Time for which a guest rewrites its pages without and with tracking, at least.
@@ -238,15 +240,17 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
         Ok((time, Rewriting::new(&rounds, &harvests)))
     }
 
-    /// Does `work`, which returns its time, on another thread while the guest writes its pages, few at a time.
+    /// Does `work`, which returns its time, on another CPU, where there is one, while the guest writes its pages, few at a time. On
+    /// the vCPU's own the guest would hardly run meanwhile.
     pub(super) fn write_beside(
         &mut self,
         work: impl FnOnce() -> Result<Duration, LiveError> + Send,
     ) -> Result<Beside, LiveError> {
         let pages = self.guest.pages;
         let mut bursts = (0..pages).step_by(BURST).cycle();
+        let cpu = sched_getcpu();
         thread::scope(|scope| {
-            let worker = scope.spawn(work);
+            let worker = scope.spawn(move || keep_off(cpu).and_then(|()| work()));
             let (mut written, mut writing) = (0, Duration::ZERO);
             while written == 0 || !worker.is_finished() {
                 let first = bursts.next().unwrap_or(0);
