@@ -58,7 +58,7 @@ pub(super) fn control(line: Line, stop: &Stop) -> Result<Control, LiveError> {
 
 /// Pages that are lost beside a copy where reported pages are armed again after they were copied.
 fn raced(session: &mut Session<'_, '_, '_, '_>) -> Result<u64, LiveError> {
-    arm(session)?;
+    session.populate_and_track()?;
     let mut lost = 0;
     for _ in 0..RACES {
         let mut shadow = Shadow::new(session.guest)?;
@@ -73,7 +73,7 @@ fn raced(session: &mut Session<'_, '_, '_, '_>) -> Result<u64, LiveError> {
 
 /// Pages that are lost where they are written between their copy and their clearing.
 fn cleared_late(session: &mut Session<'_, '_, '_, '_>) -> Result<u64, LiveError> {
-    arm(session)?;
+    session.populate_and_track()?;
     session.write_all()?;
     let mut shadow = Shadow::new(session.guest)?;
     let (written, _) = session.harvest()?;
@@ -83,14 +83,6 @@ fn cleared_late(session: &mut Session<'_, '_, '_, '_>) -> Result<u64, LiveError>
     let lost = shadow.lost(session.guest)?;
     session.tracker.disarm()?;
     Ok(lost)
-}
-
-/// Populates memory, and tracks it from now on.
-fn arm(session: &mut Session<'_, '_, '_, '_>) -> Result<(), LiveError> {
-    session.write_all()?;
-    session.tracker.arm()?;
-    let (armed, _) = session.harvest()?;
-    session.tracker.re_arm(&armed)
 }
 
 /// Frames of written pages are looked up once the pages have moved to others: a fork has the guest's next writes copied.

@@ -36,10 +36,7 @@ fn covered(
     session: &mut Session<'_, '_, '_, '_>,
     event: PageEvent,
 ) -> Result<EventCoverage, LiveError> {
-    session.write_all()?;
-    session.tracker.arm()?;
-    let (armed, _) = session.harvest()?;
-    session.tracker.re_arm(&armed)?;
+    session.populate_and_track()?;
     let mut shadow = Shadow::new(session.guest)?;
     match happen(session, event)? {
         Err(reason) => Ok(EventCoverage::untested(event, reason)),

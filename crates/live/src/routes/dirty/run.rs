@@ -145,9 +145,10 @@ fn sparse(
     seed: u64,
     run: &mut Run,
 ) -> Result<(), LiveError> {
-    let mut shuffled: Vec<u64> = session.all().collect();
-    shuffle(&mut shuffled, &mut SplitMix64::seed_from_u64(seed));
-    let order = shuffled[..shuffled.len() / SPARSE].to_vec();
+    let mut tracked_first: Vec<u64> = session.all().collect();
+    shuffle(&mut tracked_first, &mut SplitMix64::seed_from_u64(seed));
+    let order = tracked_first[..tracked_first.len() / SPARSE].to_vec();
+    tracked_first.rotate_left(order.len());
     let reported = sparse_round(session, &order, run)?;
     let at_rest = timed(|| session.tracker.re_arm(&reported))?;
     let mut beside = Beside::default();
@@ -155,10 +156,7 @@ fn sparse(
         session.track_written()?;
         let reported = sparse_round(session, &order, run)?;
         let tracker = session.tracker;
-        // Tracked pages first.
-        session
-            .guest
-            .set_order(&[&shuffled[order.len()..], &order].concat())?;
+        session.guest.set_order(&tracked_first)?;
         beside.add(session.write_beside(|| timed(|| tracker.re_arm(&reported)))?);
     }
     if clearing(line.mechanism) == Clearing::Separate {

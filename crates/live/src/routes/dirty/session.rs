@@ -185,6 +185,13 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
         Ok((written, began.elapsed()))
     }
 
+    /// Populates memory, and tracks it from now on.
+    pub(super) fn populate_and_track(&mut self) -> Result<(), LiveError> {
+        self.write_all()?;
+        self.tracker.arm()?;
+        self.track_written()
+    }
+
     /// Tracks again what was written until now, so that it is no part of what comes.
     pub(super) fn track_written(&self) -> Result<(), LiveError> {
         let (written, _) = self.harvest()?;
