@@ -27,7 +27,7 @@ pub struct Restored {
     /// Share of the image that is in memory of a guest that has touched nothing; absent at other boundaries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filled_untouched: Option<f64>,
-    /// Cost of one page as predicted from other rows of the bill, before it was measured.
+    /// Cost of one page as predicted from runs for another set, before it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<f64>,
 }

@@ -90,6 +90,8 @@ struct Bench<'a> {
     control: Image,
     /// A set that another run recorded.
     recorded: Vec<(u64, u64)>,
+    /// A set that has as much in common with it as it has with what is touched.
+    other_set: Vec<(u64, u64)>,
     /// Pages in memory of a guest that touched nothing and whose image was read.
     eager_pages: u64,
 }
@@ -106,6 +108,7 @@ impl<'a> Bench<'a> {
             image: Image::new(&request.image, request.order.pages.get(), stop)?,
             control: control.without_page(MISSING_PAGE)?,
             recorded: Vec::new(),
+            other_set: Vec::new(),
             eager_pages: 0,
         })
     }
@@ -148,38 +151,26 @@ impl<'a> Bench<'a> {
 
     /// Adds a run to a line.
     fn time(&self, line: Line, measured: &mut Measured, stop: &Stop) -> Result<(), LiveError> {
+        let guests = self.guests(line, line.clones);
         if line.mechanism == Restore::Replay {
-            self.replay_own(line, measured, stop)?;
+            let rehearsals = &mut measured.rehearsals;
+            let whole = guests.restore(&self.rehearsal(line, &self.recorded), stop)?;
+            rehearsals.whole.extend(whole);
+            let partial = guests.restore(&self.rehearsal(line, &self.other_set), stop)?;
+            rehearsals.partial.extend(partial);
         }
-        self.image.prepare(line.cache, stop)?;
         let order = self.order(line, &self.request.set, Extent::LastPage);
-        measured
-            .runs
-            .push(Self::guests(line.clones).restore(&order, stop)?);
+        measured.runs.push(guests.restore(&order, stop)?);
         Ok(())
     }
 
-    /// Replays the recorded set for guests that touch that very one, in another order: what is predicted from.
-    fn replay_own(
-        &self,
-        line: Line,
-        measured: &mut Measured,
-        stop: &Stop,
-    ) -> Result<(), LiveError> {
-        self.image.prepare(line.cache, stop)?;
-        let runs = self.recorded.iter();
-        let set: Vec<u64> = runs
-            .flat_map(|(first, count)| *first..first + count)
-            .collect();
-        let set = self.request.choice().shuffled_set(set);
-        let order = self.order(line, &set, Extent::Set);
-        let guests = Self::guests(line.clones);
-        measured.own_replays.extend(guests.restore(&order, stop)?);
-        let copied = set.len() as u64;
-        let beside = self.request.order.pages.get().saturating_sub(copied);
-        let cached = self.image.cached_pages()?.saturating_sub(copied);
-        measured.read_beside = cached as f64 / beside.max(1) as f64;
-        Ok(())
+    /// A replay of a set for guests that touch the recorded one, in another order.
+    fn rehearsal(&self, line: Line, set: &[(u64, u64)]) -> CloneOrder {
+        let touched = self.request.choice().shuffled_set(pages(&self.recorded));
+        CloneOrder {
+            recorded: set.to_vec(),
+            ..self.order(line, &touched, Extent::Set)
+        }
     }
 
     /// Looks at memory, at a guest that touches nothing, and at one whose image lacks a page.
@@ -187,21 +178,22 @@ impl<'a> Bench<'a> {
         if line.mechanism == Restore::Hugetlb2m {
             self.require_hugepages(line)?;
         }
-        self.image.prepare(line.cache, stop)?;
         let order = self.order(line, &self.request.set, Extent::Set);
-        let settled = Self::guests(line.clones).restore(&order, stop)?;
+        let settled = self.guests(line, line.clones).restore(&order, stop)?;
         measured.kept = settled.iter().filter_map(|report| report.kept).collect();
-        measured.settled = settled;
         let order = self.order(line, &[], Extent::Set);
-        let untouched = Self::guests(1).restore(&order, stop)?;
+        let untouched = self.guests(line, 1).restore(&order, stop)?;
         measured.untouched = untouched.first().and_then(|report| report.kept);
         if line.clones == 1 {
-            self.image.prepare(line.cache, stop)?;
             let order = self.order(line, &self.request.set, Extent::LastPage);
-            measured.resident = Self::guests(1).resident(&order, stop)?;
+            measured.resident = self.guests(line, 1).resident(&order, stop)?;
         }
         let order = self.control_order(line);
-        let failed = Self::guests(1).restore(&order, stop)?;
+        let guests = Guests {
+            image: &self.control,
+            ..self.guests(line, 1)
+        };
+        let failed = guests.restore(&order, stop)?;
         measured.control = clones::Wrong::of(&failed);
         Ok(())
     }
@@ -218,9 +210,11 @@ impl<'a> Bench<'a> {
         require_hugepages(kind, bytes * u64::from(line.clones))
     }
 
-    const fn guests(count: u32) -> Guests {
+    const fn guests(&self, line: Line, count: u32) -> Guests<'_> {
         Guests {
             count: count as usize,
+            image: &self.image,
+            cache: line.cache,
         }
     }
 
@@ -278,6 +272,8 @@ impl<'a> Bench<'a> {
                 Err(LiveError::Environment { .. }) => Vec::new(),
                 recorded => recorded?,
             };
+            let other = choice.recorded(&pages(&self.recorded), self.request.overlap);
+            self.other_set = other.into_iter().map(|page| (page, 1)).collect();
         }
         Ok(())
     }
@@ -289,7 +285,7 @@ impl<'a> Bench<'a> {
             ..RECORDING
         };
         let order = self.order(line, &[], Extent::Set);
-        let reports = Self::guests(1).restore(&order, stop)?;
+        let reports = self.guests(line, 1).restore(&order, stop)?;
         let kept = reports.iter().filter_map(|report| report.kept);
         Ok(kept.map(|kept| kept.resident / 4096).sum())
     }
@@ -297,10 +293,17 @@ impl<'a> Bench<'a> {
     /// The pages that a guest is given which touches these.
     fn recording(&self, set: &[u64], stop: &Stop) -> Result<Vec<(u64, u64)>, LiveError> {
         let order = self.order(RECORDING, set, Extent::Set);
-        let reports = Self::guests(1).restore(&order, stop)?;
+        let reports = self.guests(RECORDING, 1).restore(&order, stop)?;
         let mut present = reports.into_iter().map(|report| report.present);
         Ok(present.next().unwrap_or_default())
     }
+}
+
+/// Pages of runs.
+fn pages(runs: &[(u64, u64)]) -> Vec<u64> {
+    let runs = runs.iter();
+    runs.flat_map(|(first, count)| *first..first + count)
+        .collect()
 }
 
 fn draft(request: &Request, bench: &Bench<'_>, lines: &[LineRuns], load: HostLoad) -> Draft {

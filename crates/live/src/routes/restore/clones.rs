@@ -10,9 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use pagetoll_backend::{Stop, Stopped};
-use pagetoll_bill::row::Moment;
+use pagetoll_bill::row::{Moment, PageCache};
 
 use super::conversation::{Answer, CloneOrder, CloneReport, Extent, Go};
+use super::image::Image;
 use super::resident;
 use crate::LiveError;
 use crate::own_process::{OwnProcess, hear, now, say};
@@ -49,14 +50,17 @@ impl Wrong {
 
 /// Guests that are restored at once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Guests {
+pub(super) struct Guests<'a> {
     pub(super) count: usize,
+    pub(super) image: &'a Image,
+    /// Where the image is when they are restored.
+    pub(super) cache: PageCache,
 }
 
 /// A guest's number and what it said; `None` where its process has ended.
 type Said = (usize, Option<Answer>);
 
-impl Guests {
+impl Guests<'_> {
     /// Restores them as ordered, from the same moment on; returns a report of each.
     ///
     /// # Errors
@@ -76,6 +80,13 @@ impl Guests {
         stop: &Stop,
         begun: &dyn Fn(u32, u64),
     ) -> Result<Vec<CloneReport>, LiveError> {
+        if self.cache == PageCache::Cold {
+            // Read again now, for its memory to be in use until the guests are ready, and in large pieces: in a VM that reports
+            // free pages, memory that has been free for a second is its hypervisor's, and reading into that takes up to five
+            // times as long.
+            self.image.cool()?;
+        }
+        self.image.warm(stop)?;
         let mut guests = Vec::with_capacity(self.count);
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {
@@ -139,6 +150,9 @@ impl Guests {
         meeting.all(self.count, |answer| {
             matches!(answer, Answer::Ready).then_some(())
         })?;
+        if self.cache == PageCache::Cold {
+            self.image.cool()?;
+        }
         let began = now();
         if let Some(first) = guests.first() {
             begun(first.process.id(), began);

@@ -8,7 +8,6 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::{Stop, input};
-use pagetoll_bill::row::PageCache;
 use pagetoll_images::mapped_ram::RamBlock;
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, fsync, openat};
 use rustix::io::Errno;
@@ -191,18 +190,11 @@ impl Image {
         page_cache::cached_pages(&self.file, self.pages)
     }
 
-    /// Brings the page cache to where a run begins.
+    /// Reads it into the page cache.
     ///
     /// # Errors
-    /// The file cannot be read, or its page cache cannot be dropped.
-    pub(super) fn prepare(&self, cache: PageCache, stop: &Stop) -> Result<(), LiveError> {
-        match cache {
-            PageCache::Warm => self.warm(stop),
-            PageCache::Cold => self.cool(),
-        }
-    }
-
-    fn warm(&self, stop: &Stop) -> Result<(), LiveError> {
+    /// The file cannot be read, or a stop.
+    pub(super) fn warm(&self, stop: &Stop) -> Result<(), LiveError> {
         if self.cached_pages()? == self.pages {
             return Ok(());
         }
@@ -215,7 +207,11 @@ impl Image {
         Ok(())
     }
 
-    fn cool(&self) -> Result<(), LiveError> {
+    /// Drops it from the page cache.
+    ///
+    /// # Errors
+    /// Pages stay there, which the host then lacks something for.
+    pub(super) fn cool(&self) -> Result<(), LiveError> {
         // Dirty pages stay; what others have written of a user's file is theirs to write back.
         let _ = fsync(&self.file);
         fadvise(&self.file, 0, None, Advice::DontNeed)

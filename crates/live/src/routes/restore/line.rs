@@ -8,6 +8,7 @@ use pagetoll_bill::row::{Moment, PageCache};
 
 use super::clones::Wrong;
 use super::conversation::{CloneReport, Kept};
+use super::prediction::Rehearsals;
 use crate::routes::limits;
 
 /// Parameters of the runs of three rows.
@@ -47,12 +48,8 @@ pub(super) struct Measured {
     pub(super) kept: Vec<Kept>,
     /// Memory of a guest that touched nothing.
     pub(super) untouched: Option<Kept>,
-    /// Reports of guests that replayed a set and touched that very one.
-    pub(super) own_replays: Vec<CloneReport>,
-    /// Share of the pages that such a replay does not copy and that are in the page cache after it.
-    pub(super) read_beside: f64,
-    /// Reports of the guests whose memory was looked at.
-    pub(super) settled: Vec<CloneReport>,
+    /// Replays by which those of `runs` are predicted.
+    pub(super) rehearsals: Rehearsals,
     /// Pages in memory over time, of a guest alone.
     pub(super) resident: Vec<Moment>,
     /// Failures of a guest whose image lacks a page.

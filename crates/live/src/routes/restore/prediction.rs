@@ -1,47 +1,64 @@
 //! The time of a replay on a run that touches other pages than were recorded, predicted before it is measured. Pure.
 //!
-//! A replay of the set on the very run that it was recorded on says what its copies cost and what a touch of a page costs
-//! that is there. The lines of `uffd` say what a fault costs and each page that is copied in it. How many faults and
-//! pages there will be follows from both sets and the batch.
+//! Two replays for guests that touch the recorded set say what it takes: one of that very set what its copies cost and a touch
+//! of a page that is there, one of a set that lacks some of its pages what a touch costs that finds its page missing. Such a fault comes
+//! after touches that found theirs, when the reader sleeps, and is not as fast as one after another fault. How many faults
+//! there will be follows from both sets and the batch.
 
 use std::collections::HashSet;
+
+use pagetoll_bill::row::median;
+
+use super::conversation::CloneReport;
 
 /// Costs that are known before a replay is measured, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Costs {
     /// Time of the first instruction, after the set has been copied.
-    pub(super) first: f64,
+    first: f64,
     /// A touch of a page that is there.
-    pub(super) touch: f64,
-    /// A fault, beside its pages.
-    pub(super) fault: f64,
-    /// A page that is copied in a fault.
-    pub(super) page: f64,
+    touch: f64,
+    /// A touch of a page that is missing, with all that is copied for it.
+    fault: f64,
 }
 
-/// Touches of a working set by faults on demand: how many faults and pages copied, touches of pages that were there, and the
-/// time of all, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct OnDemand {
-    pub(super) faults: f64,
-    pub(super) pages: f64,
-    pub(super) touches: f64,
-    pub(super) time: f64,
+/// Replays whose guests touch the recorded set.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rehearsals {
+    /// Of that very set.
+    pub(super) whole: Vec<CloneReport>,
+    /// Of a set that lacks some of its pages.
+    pub(super) partial: Vec<CloneReport>,
 }
 
-impl OnDemand {
-    /// The costs of a fault and of a page in it. Lines whose faults have as many pages each do not tell them apart: then
-    /// all is the fault's.
-    pub(super) fn split(self, other: Self, touch: f64) -> (f64, f64) {
-        let rest = |line: Self| line.time - line.touches * touch;
-        let determinant = self.faults * other.pages - other.faults * self.pages;
-        if determinant.abs() < 1e-9 * self.pages * other.pages {
-            return (rest(self) / self.faults.max(1.0), 0.0);
-        }
-        let fault = (rest(self) * other.pages - rest(other) * self.pages) / determinant;
-        let page = (self.faults * rest(other) - other.faults * rest(self)) / determinant;
-        (fault.max(0.0), page.max(0.0))
+impl Rehearsals {
+    /// Costs by the medians over guests, as is the figure that a prediction is held against; `None` where nothing was
+    /// replayed. `touches` are those of each guest.
+    pub(super) fn costs(&self, touches: u64) -> Option<Costs> {
+        let touched = |report: &CloneReport| (report.set - report.first) as f64;
+        let touch = typical(&self.whole, touched)? / touches as f64;
+        let missed = self
+            .partial
+            .iter()
+            .filter(|report| report.handled.faults > 0);
+        let fault = typical(missed, |report| {
+            let faults = report.handled.faults as f64;
+            (touched(report) - (touches as f64 - faults) * touch) / faults
+        });
+        Some(Costs {
+            first: typical(&self.whole, |report| report.first as f64)?,
+            touch,
+            fault: fault.unwrap_or(touch).max(0.0),
+        })
     }
+}
+
+fn typical<'r>(
+    reports: impl IntoIterator<Item = &'r CloneReport>,
+    value: impl Fn(&CloneReport) -> f64,
+) -> Option<f64> {
+    let values: Vec<f64> = reports.into_iter().map(value).collect();
+    median(&values)
 }
 
 /// Sets of a replay, and how many pages a fault populates at most.
@@ -59,17 +76,17 @@ pub(super) struct Replay<'a> {
 impl Replay<'_> {
     /// Time until the working set has been touched, in nanoseconds.
     pub(super) fn time(self, costs: Costs) -> f64 {
-        let (faults, pages) = self.faults();
-        let there = self.set.len() as f64 - faults as f64;
-        costs.first + there * costs.touch + faults as f64 * costs.fault + pages as f64 * costs.page
+        let faults = self.faults() as f64;
+        let there = self.set.len() as f64 - faults;
+        costs.first + there * costs.touch + faults * costs.fault
     }
 
-    /// Faults on demand after the replay, and pages that they populate: each the longest run of missing pages around the one
-    /// that is touched, within an aligned block, as the pager does.
-    fn faults(self) -> (u64, u64) {
+    /// Faults on demand after the replay. Each populates the longest run of missing pages around the one that is touched,
+    /// within an aligned block, as the pager does.
+    fn faults(self) -> u64 {
         let recorded = self.recorded.iter();
         let mut present: HashSet<u64> = recorded.flat_map(|(first, n)| *first..first + n).collect();
-        let (mut faults, mut pages) = (0, 0);
+        let mut faults = 0;
         for &page in self.set {
             if present.contains(&page) {
                 continue;
@@ -80,30 +97,51 @@ impl Replay<'_> {
             let last = (page + 1..end).find(|other| present.contains(other));
             let run = first.map_or(start, |other| other + 1)..last.unwrap_or(end);
             faults += 1;
-            pages += run.end - run.start;
             present.extend(run);
         }
-        (faults, pages)
+        faults
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routes::restore::conversation::Handled;
+
+    fn report(first: u64, set: u64, faults: u64) -> CloneReport {
+        CloneReport {
+            first,
+            set,
+            handled: Handled {
+                faults,
+                ..Handled::default()
+            },
+            ..CloneReport::default()
+        }
+    }
 
     #[test]
-    fn a_fault_and_a_page_are_told_apart_by_two_batches() {
-        // 9000 a fault, 300 a page, and 100 a touch.
-        let line = |faults: f64, pages: f64, touches: f64| OnDemand {
-            faults,
-            pages,
-            touches,
-            time: 9000.0 * faults + 300.0 * pages + 100.0 * touches,
+    fn a_fault_costs_what_a_replay_partial_takes_longer() {
+        // 20 touches of 100 ns; three faults of 9000 in one guest, two in another, none in the last.
+        let rehearsals = Rehearsals {
+            whole: vec![
+                report(500, 2500, 0),
+                report(700, 2700, 0),
+                report(90, 2090, 0),
+            ],
+            partial: vec![
+                report(400, 400 + 1700 + 27_000, 3),
+                report(300, 300 + 1800 + 18_000, 2),
+                report(300, 2300, 0),
+            ],
         };
-        let (one, many) = (line(100.0, 100.0, 0.0), line(20.0, 1280.0, 80.0));
-        let (fault, page) = one.split(many, 100.0);
-        assert!((fault - 9000.0).abs() < 1e-6 && (page - 300.0).abs() < 1e-6);
-        assert_eq!(one.split(one, 100.0), (9300.0, 0.0));
+        let costs = Costs {
+            first: 500.0,
+            touch: 100.0,
+            fault: 9000.0,
+        };
+        assert_eq!(rehearsals.costs(20), Some(costs));
+        assert_eq!(Rehearsals::default().costs(20), None);
     }
 
     #[test]
@@ -112,7 +150,6 @@ mod tests {
             first: 10_000.0,
             touch: 100.0,
             fault: 9000.0,
-            page: 300.0,
         };
         let replay = |set: &'static [u64], batch| Replay {
             set,
@@ -122,10 +159,10 @@ mod tests {
         };
         // 0 and 9 are there. 10 is missed with 11 to 15 behind it, which makes 12 present.
         let (one, eight) = (replay(&[0, 10, 9, 12], 1), replay(&[0, 10, 9, 12], 8));
-        assert_eq!((one.faults(), eight.faults()), ((2, 2), (1, 6)));
-        assert_eq!(one.time(costs), 10_000.0 + 200.0 + 2.0 * 9300.0);
-        assert_eq!(eight.time(costs), 10_000.0 + 300.0 + 9000.0 + 1800.0);
+        assert_eq!((one.faults(), eight.faults()), (2, 1));
+        assert_eq!(one.time(costs), 10_000.0 + 200.0 + 2.0 * 9000.0);
+        assert_eq!(eight.time(costs), 10_000.0 + 300.0 + 9000.0);
         // The last block is cut off by the end of the image.
-        assert_eq!(replay(&[19], 8).faults(), (1, 4));
+        assert_eq!(replay(&[19, 16], 8).faults(), 1);
     }
 }

@@ -5,14 +5,14 @@
 //! percentile.
 
 use pagetoll_bill::route::Restore;
-use pagetoll_bill::row::{KeptMemory, PageCache, Restored, median};
+use pagetoll_bill::row::{KeptMemory, Restored, median};
 use pagetoll_bill::{Check, Crossings, Figures, Operation, Row, RowKey, System, Toll, Unavailable};
 use pagetoll_units::Pages;
 
 use super::clones::Wrong;
 use super::conversation::{CloneReport, Handled};
 use super::line::{Line, LineRuns, Measured};
-use super::prediction::{Costs, OnDemand, Replay};
+use super::prediction::Replay;
 use super::request::{ImageOrder, Request};
 use crate::routes::limits::Lacking;
 
@@ -41,7 +41,7 @@ pub(super) fn rows(
             line: runs.line,
         };
         BOUNDARIES.map(|boundary| match &runs.outcome {
-            Ok(measured) => ordered.row(boundary, measured, lines),
+            Ok(measured) => ordered.row(boundary, measured),
             Err(Lacking { what, remedy }) => {
                 let reason = Unavailable(format!("{what}; {remedy}"));
                 Row::new(ordered.key(boundary), ordered.pages(boundary), Err(reason))
@@ -93,7 +93,7 @@ impl OrderedLine<'_> {
         }
     }
 
-    fn row(&self, boundary: Operation, measured: &Measured, lines: &[LineRuns]) -> Row {
+    fn row(&self, boundary: Operation, measured: &Measured) -> Row {
         let pages = self.pages(boundary);
         let of_run = |run: &Vec<CloneReport>| {
             let times: Vec<f64> = run.iter().map(|report| time(boundary, report)).collect();
@@ -101,12 +101,10 @@ impl OrderedLine<'_> {
         };
         let costs = measured.runs.iter().filter_map(of_run);
         let figures = Figures::of_runs(costs.collect()).map(|figures| Figures {
-            restored: self
-                .restored(boundary, measured, lines)
-                .map(|restored| Restored {
-                    median: figures.cost_per_page * pages.get() as f64,
-                    ..restored
-                }),
+            restored: self.restored(boundary, measured).map(|restored| Restored {
+                median: figures.cost_per_page * pages.get() as f64,
+                ..restored
+            }),
             crossings: (boundary == Operation::LastPage).then(|| self.crossings(measured)),
             tolls: match boundary {
                 Operation::LastPage => self.tolls(measured, figures.cost_per_page),
@@ -124,12 +122,7 @@ impl OrderedLine<'_> {
         }
     }
 
-    fn restored(
-        &self,
-        boundary: Operation,
-        measured: &Measured,
-        lines: &[LineRuns],
-    ) -> Option<Restored> {
+    fn restored(&self, boundary: Operation, measured: &Measured) -> Option<Restored> {
         let all = || measured.reports();
         let mut times: Vec<f64> = all().map(|report| time(boundary, report)).collect();
         let times = Restored::of_times(&mut times)?;
@@ -137,7 +130,7 @@ impl OrderedLine<'_> {
             Operation::SetResident => Some(Restored {
                 kept: kept(measured),
                 filled_untouched: self.filled(measured),
-                predicted: self.predicted(lines),
+                predicted: self.predicted(measured),
                 ..times
             }),
             Operation::LastPage => Some(Restored {
@@ -262,48 +255,13 @@ impl OrderedLine<'_> {
         Some(Check::against_control(name, all, failed, self.eager_pages))
     }
 
-    /// Cost of a page of the working set by a replay, from other lines in the same setting.
-    fn predicted(&self, lines: &[LineRuns]) -> Option<f64> {
+    /// Cost of a page of the working set by a replay.
+    fn predicted(&self, measured: &Measured) -> Option<f64> {
         if self.line.mechanism != Restore::Replay {
             return None;
         }
-        let here = |mechanism, batch: Option<u32>| {
-            lines.iter().filter(move |runs| {
-                let line = Line {
-                    mechanism,
-                    batch: batch.unwrap_or(runs.line.batch),
-                    ..self.line
-                };
-                runs.line == line
-            })
-        };
-        fn measured(runs: &LineRuns) -> Option<&Measured> {
-            runs.outcome
-                .as_ref()
-                .ok()
-                .filter(|measured| !measured.runs.is_empty())
-        }
-        let replayed = here(Restore::Replay, Some(self.line.batch)).find_map(measured)?;
-        let own = &replayed.own_replays;
-        let batches: Vec<&Measured> = here(Restore::Uffd, None).filter_map(measured).collect();
-        let recorded: u64 = self.recorded.iter().map(|(_, count)| count).sum();
-        let touch = typical(own, |report| (report.set - report.first) as f64) / recorded as f64;
-        let (least, most) = (
-            self.on_demand(batches.first()?),
-            self.on_demand(batches.last()?),
-        );
-        let (fault, page) = least.split(most, touch);
-        // What the replay has read beside its set is not read from storage again.
-        let saved = match self.line.cache {
-            PageCache::Cold => replayed.read_beside * reading_of_a_fault(batches.first()?),
-            PageCache::Warm => 0.0,
-        };
-        let costs = Costs {
-            first: typical(own, |report| report.first as f64),
-            touch,
-            fault: (fault - saved).max(0.0),
-            page,
-        };
+        let recorded = self.recorded.iter().map(|(_, count)| count).sum();
+        let costs = measured.rehearsals.costs(recorded)?;
         let replay = Replay {
             set: &self.request.set,
             recorded: self.recorded,
@@ -312,30 +270,6 @@ impl OrderedLine<'_> {
         };
         Some(replay.time(costs) / self.request.set.len() as f64)
     }
-
-    /// Faults of a line while the working set was touched, and their time.
-    fn on_demand(&self, measured: &Measured) -> OnDemand {
-        let settled = |value: fn(&Handled) -> u64| {
-            mean(&measured.settled, |report| value(&report.handled) as f64)
-        };
-        let faults = settled(|handled| handled.faults);
-        OnDemand {
-            faults,
-            pages: settled(|handled| handled.pages),
-            touches: (self.request.set.len() as f64 - faults).max(0.0),
-            time: typical(measured.reports(), |report| {
-                (report.set - report.first) as f64
-            }),
-        }
-    }
-}
-
-/// Time of a fault, while the working set was touched, in which the image was read.
-fn reading_of_a_fault(measured: &Measured) -> f64 {
-    let of = |value: fn(&Handled) -> u64| {
-        mean(&measured.settled, |report| value(&report.handled) as f64)
-    };
-    of(|handled| handled.reading) / of(|handled| handled.faults).max(1.0)
 }
 
 fn time(boundary: Operation, report: &CloneReport) -> f64 {
@@ -378,15 +312,6 @@ fn mean<'r>(
             (sum + value(report), count + 1)
         });
     sum / f64::from(count.max(1))
-}
-
-/// The median over guests, as is the figure that a prediction is held against; 0 of none.
-fn typical<'r>(
-    reports: impl IntoIterator<Item = &'r CloneReport>,
-    value: impl Fn(&CloneReport) -> f64,
-) -> f64 {
-    let values: Vec<f64> = reports.into_iter().map(value).collect();
-    median(&values).unwrap_or_default()
 }
 
 fn kept(measured: &Measured) -> Option<KeptMemory> {
