@@ -39,6 +39,7 @@ use clones::Guests;
 use conversation::{CloneOrder, Extent};
 use image::Image;
 use line::{Line, LineRuns, Measured};
+use prediction::Recorded;
 use request::ImageOrder;
 
 pub use clone::restore_clone;
@@ -88,10 +89,7 @@ struct Bench<'a> {
     image: Image,
     /// An image that lacks a page.
     control: Image,
-    /// A set that another run recorded.
-    recorded: Vec<(u64, u64)>,
-    /// A set that has as much in common with it as it has with what is touched.
-    other_set: Vec<(u64, u64)>,
+    recorded: Recorded,
     /// Pages in memory of a guest that touched nothing and whose image was read.
     eager_pages: u64,
 }
@@ -107,8 +105,7 @@ impl<'a> Bench<'a> {
             request,
             image: Image::new(&request.image, request.order.pages.get(), stop)?,
             control: control.without_page(MISSING_PAGE)?,
-            recorded: Vec::new(),
-            other_set: Vec::new(),
+            recorded: Recorded::default(),
             eager_pages: 0,
         })
     }
@@ -154,9 +151,9 @@ impl<'a> Bench<'a> {
         let guests = self.guests(line, line.clones);
         if line.mechanism == Restore::Replay {
             let rehearsals = &mut measured.rehearsals;
-            let whole = guests.restore(&self.rehearsal(line, &self.recorded), stop)?;
+            let whole = guests.restore(&self.rehearsal(line, &self.recorded.runs), stop)?;
             rehearsals.whole.extend(whole);
-            let partial = guests.restore(&self.rehearsal(line, &self.other_set), stop)?;
+            let partial = guests.restore(&self.rehearsal(line, &self.recorded.partial), stop)?;
             rehearsals.partial.extend(partial);
         }
         let order = self.order(line, &self.request.set, Extent::LastPage);
@@ -164,12 +161,16 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// A replay of a set for guests that touch the recorded one, in another order.
+    /// A replay of a set for guests that touch the recorded one.
     fn rehearsal(&self, line: Line, set: &[(u64, u64)]) -> CloneOrder {
-        let touched = self.request.choice().shuffled_set(pages(&self.recorded));
+        // One of several that stopped there would leave its CPU to those that are not as far.
+        let extent = match line.clones {
+            1 => Extent::Set,
+            _ => Extent::LastPage,
+        };
         CloneOrder {
             recorded: set.to_vec(),
-            ..self.order(line, &touched, Extent::Set)
+            ..self.order(line, &self.recorded.touched, extent)
         }
     }
 
@@ -230,7 +231,7 @@ impl<'a> Bench<'a> {
             words: words.map(|words| (words.first, words.step)),
             touches: touches::entries(set, self.request.access, self.request.seed),
             recorded: match line.mechanism {
-                Restore::Replay => self.recorded.clone(),
+                Restore::Replay => self.recorded.runs.clone(),
                 _ => Vec::new(),
             },
             extent,
@@ -267,13 +268,12 @@ impl<'a> Bench<'a> {
         {
             let choice = self.request.choice();
             let set = choice.recorded(&self.request.set, self.request.overlap);
-            self.recorded = match self.recording(&set, stop) {
+            let runs = match self.recording(&set, stop) {
                 // Replays lack it, too, and say so.
                 Err(LiveError::Environment { .. }) => Vec::new(),
                 recorded => recorded?,
             };
-            let other = choice.recorded(&pages(&self.recorded), self.request.overlap);
-            self.other_set = other.into_iter().map(|page| (page, 1)).collect();
+            self.recorded = Recorded::new(runs, choice, self.request.overlap);
         }
         Ok(())
     }
@@ -299,13 +299,6 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Pages of runs.
-fn pages(runs: &[(u64, u64)]) -> Vec<u64> {
-    let runs = runs.iter();
-    runs.flat_map(|(first, count)| *first..first + count)
-        .collect()
-}
-
 fn draft(request: &Request, bench: &Bench<'_>, lines: &[LineRuns], load: HostLoad) -> Draft {
     let most = request.vcpus.iter().chain(&request.clones).max();
     let crowded = *most.unwrap_or(&1) as usize > host::allowed_cpus().len();
@@ -313,7 +306,7 @@ fn draft(request: &Request, bench: &Bench<'_>, lines: &[LineRuns], load: HostLoa
         (!host::recording::kvm_is_hardware()).then(|| host::SHADOW_PAGING.to_owned()),
         crowded.then(|| rows::crowding(host::allowed_cpus().len())),
     ];
-    let notes = rows::notes(request, &bench.recorded);
+    let notes = rows::notes(request, &bench.recorded.runs);
     let notes = limits.into_iter().flatten().chain(notes);
     Draft {
         backend: Backend::Live,

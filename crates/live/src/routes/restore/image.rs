@@ -386,13 +386,13 @@ mod tests {
     fn a_page_cache_is_warmed_and_cooled() {
         let image = made(256);
         let stop = Stop::new();
-        image.prepare(PageCache::Warm, &stop).unwrap();
+        image.warm(&stop).unwrap();
         assert_eq!(page_cache::cached_pages(&image.file, 256).unwrap(), 256);
-        match image.prepare(PageCache::Cold, &stop) {
+        match image.cool() {
             Ok(()) => assert_eq!(page_cache::cached_pages(&image.file, 256).unwrap(), 0),
             Err(error) => skip!("{error}"),
         }
-        image.prepare(PageCache::Warm, &stop).unwrap();
+        image.warm(&stop).unwrap();
         assert_eq!(page_cache::cached_pages(&image.file, 256).unwrap(), 256);
     }
 }

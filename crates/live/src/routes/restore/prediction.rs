@@ -1,15 +1,16 @@
 //! The time of a replay on a run that touches other pages than were recorded, predicted before it is measured. Pure.
 //!
 //! Two replays for guests that touch the recorded set say what it takes: one of that very set what its copies cost and a touch
-//! of a page that is there, one of a set that lacks some of its pages what a touch costs that finds its page missing. Such a fault comes
-//! after touches that found theirs, when the reader sleeps, and is not as fast as one after another fault. How many faults
-//! there will be follows from both sets and the batch.
+//! of a page that is there, one of a set that lacks some of its pages what a touch costs that finds its page missing. Such a
+//! fault comes after touches that found theirs, when the reader sleeps, and is not as fast as one after another fault. How
+//! many faults there will be follows from both sets and the batch.
 
 use std::collections::HashSet;
 
 use pagetoll_bill::row::median;
 
 use super::conversation::CloneReport;
+use super::touches::Choice;
 
 /// Costs that are known before a replay is measured, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +21,32 @@ pub(super) struct Costs {
     touch: f64,
     /// A touch of a page that is missing, with all that is copied for it.
     fault: f64,
+}
+
+/// A set that another run recorded, and what rehearsals touch and replay.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recorded {
+    /// Its runs of pages.
+    pub(super) runs: Vec<(u64, u64)>,
+    /// Its pages, in another order.
+    pub(super) touched: Vec<u64>,
+    /// A set that has as much in common with it as it has with what is touched.
+    pub(super) partial: Vec<(u64, u64)>,
+}
+
+impl Recorded {
+    pub(super) fn new(runs: Vec<(u64, u64)>, choice: Choice, overlap: u32) -> Self {
+        let pages: Vec<u64> = runs
+            .iter()
+            .flat_map(|(first, count)| *first..first + count)
+            .collect();
+        let partial = choice.recorded(&pages, overlap).into_iter();
+        Self {
+            runs,
+            partial: partial.map(|page| (page, 1)).collect(),
+            touched: choice.shuffled_set(pages),
+        }
+    }
 }
 
 /// Replays whose guests touch the recorded set.
@@ -33,22 +60,18 @@ pub(super) struct Rehearsals {
 
 impl Rehearsals {
     /// Costs by the medians over guests, as is the figure that a prediction is held against; `None` where nothing was
-    /// replayed. `touches` are those of each guest.
-    pub(super) fn costs(&self, touches: u64) -> Option<Costs> {
+    /// replayed.
+    pub(super) fn costs(&self, partial: Replay<'_>) -> Option<Costs> {
         let touched = |report: &CloneReport| (report.set - report.first) as f64;
-        let touch = typical(&self.whole, touched)? / touches as f64;
-        let missed = self
-            .partial
-            .iter()
-            .filter(|report| report.handled.faults > 0);
-        let fault = typical(missed, |report| {
-            let faults = report.handled.faults as f64;
-            (touched(report) - (touches as f64 - faults) * touch) / faults
-        });
+        let touches = partial.set.len() as f64;
+        let touch = typical(&self.whole, touched)? / touches;
+        let faults = partial.faults() as f64;
+        let fault =
+            (typical(&self.partial, touched)? - (touches - faults) * touch) / faults.max(1.0);
         Some(Costs {
             first: typical(&self.whole, |report| report.first as f64)?,
             touch,
-            fault: fault.unwrap_or(touch).max(0.0),
+            fault: fault.max(0.0),
         })
     }
 }
@@ -106,42 +129,56 @@ impl Replay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::routes::restore::conversation::Handled;
 
-    fn report(first: u64, set: u64, faults: u64) -> CloneReport {
+    fn report(first: u64, set: u64) -> CloneReport {
         CloneReport {
             first,
             set,
-            handled: Handled {
-                faults,
-                ..Handled::default()
-            },
             ..CloneReport::default()
         }
     }
 
     #[test]
-    fn a_fault_costs_what_a_replay_partial_takes_longer() {
-        // 20 touches of 100 ns; three faults of 9000 in one guest, two in another, none in the last.
+    fn a_fault_costs_what_a_rehearsal_with_missing_pages_takes_longer() {
+        // Four touches of 100 ns; two faults of 9000 in the second.
         let rehearsals = Rehearsals {
-            whole: vec![
-                report(500, 2500, 0),
-                report(700, 2700, 0),
-                report(90, 2090, 0),
-            ],
-            partial: vec![
-                report(400, 400 + 1700 + 27_000, 3),
-                report(300, 300 + 1800 + 18_000, 2),
-                report(300, 2300, 0),
-            ],
+            whole: vec![report(500, 900), report(700, 1100), report(90, 490)],
+            partial: vec![report(400, 400 + 200 + 18_000)],
         };
         let costs = Costs {
             first: 500.0,
             touch: 100.0,
             fault: 9000.0,
         };
-        assert_eq!(rehearsals.costs(20), Some(costs));
-        assert_eq!(Rehearsals::default().costs(20), None);
+        let partial = Replay {
+            set: &[0, 10, 9, 12],
+            recorded: &[(0, 4), (9, 1)],
+            pages: 20,
+            batch: 1,
+        };
+        assert_eq!(rehearsals.costs(partial), Some(costs));
+        let nothing_missing = Replay {
+            recorded: &[(0, 20)],
+            ..partial
+        };
+        let costs = rehearsals.costs(nothing_missing).unwrap();
+        assert_eq!(nothing_missing.time(costs), 900.0);
+        assert_eq!(Rehearsals::default().costs(partial), None);
+    }
+
+    #[test]
+    fn rehearsals_touch_all_that_was_recorded_and_replay_a_part_of_it() {
+        let choice = Choice {
+            seed: 7,
+            pages: 1000,
+        };
+        let recorded = Recorded::new(vec![(100, 40), (200, 60)], choice, 90);
+        let mut touched = recorded.touched.clone();
+        touched.sort_unstable();
+        assert!(touched.into_iter().eq((100..140).chain(200..260)));
+        let replayed = recorded.partial.iter().map(|(page, _)| page);
+        let again = replayed.filter(|page| recorded.touched.contains(page));
+        assert_eq!((recorded.partial.len(), again.count()), (100, 90));
     }
 
     #[test]

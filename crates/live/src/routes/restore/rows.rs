@@ -12,7 +12,7 @@ use pagetoll_units::Pages;
 use super::clones::Wrong;
 use super::conversation::{CloneReport, Handled};
 use super::line::{Line, LineRuns, Measured};
-use super::prediction::Replay;
+use super::prediction::{Recorded, Replay};
 use super::request::{ImageOrder, Request};
 use crate::routes::limits::Lacking;
 
@@ -29,7 +29,7 @@ const BOUNDARIES: [Operation; 3] = [
 /// Three rows for each line.
 pub(super) fn rows(
     request: &Request,
-    recorded: &[(u64, u64)],
+    recorded: &Recorded,
     eager_pages: u64,
     lines: &[LineRuns],
 ) -> Vec<Row> {
@@ -54,7 +54,7 @@ pub(super) fn rows(
 /// A line of an order.
 struct OrderedLine<'a> {
     request: &'a Request,
-    recorded: &'a [(u64, u64)],
+    recorded: &'a Recorded,
     /// Pages in memory of a guest that touched nothing and whose image was read.
     eager_pages: u64,
     line: Line,
@@ -260,14 +260,19 @@ impl OrderedLine<'_> {
         if self.line.mechanism != Restore::Replay {
             return None;
         }
-        let recorded = self.recorded.iter().map(|(_, count)| count).sum();
-        let costs = measured.rehearsals.costs(recorded)?;
-        let replay = Replay {
-            set: &self.request.set,
-            recorded: self.recorded,
+        let replay = |set, recorded| Replay {
+            set,
+            recorded,
             pages: self.request.order.pages.get(),
             batch: self.line.batch.into(),
         };
+        let Recorded {
+            runs,
+            touched,
+            partial,
+        } = self.recorded;
+        let costs = measured.rehearsals.costs(replay(touched, partial))?;
+        let replay = replay(&self.request.set, runs);
         Some(replay.time(costs) / self.request.set.len() as f64)
     }
 }

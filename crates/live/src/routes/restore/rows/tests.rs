@@ -1,3 +1,4 @@
+use pagetoll_bill::row::PageCache;
 use pagetoll_bill::spec::RestoreSpec;
 use pagetoll_bill::{Route, Spec, Verdict};
 
@@ -70,7 +71,12 @@ fn rows_of(request: &Request, change: impl Fn(&mut LineRuns)) -> Vec<Row> {
         change(&mut runs);
         runs
     });
-    rows(request, &[(0, 2)], 8, &lines.collect::<Vec<_>>())
+    let recorded = Recorded {
+        runs: vec![(0, 8)],
+        touched: vec![1, 0],
+        partial: vec![(0, 1)],
+    };
+    rows(request, &recorded, 8, &lines.collect::<Vec<_>>())
 }
 
 #[test]
@@ -157,11 +163,13 @@ fn a_host_that_lacks_something_has_rows_that_say_so() {
 fn a_replay_alone_is_predicted() {
     let predicted = |mechanism| {
         let rows = rows_of(&request(&[mechanism]), |runs| {
-            runs.outcome.as_mut().unwrap().rehearsals.whole = vec![report(500, 700, 0)];
+            let rehearsals = &mut runs.outcome.as_mut().unwrap().rehearsals;
+            rehearsals.whole = vec![report(500, 700, 0)];
+            rehearsals.partial = vec![report(300, 9400, 0)];
         });
         rows[1].figures().unwrap().restored.unwrap().predicted
     };
-    // Two touches of 100 ns, or a fault for lack of pages of which none was measured.
+    // Two touches of 100 ns.
     assert_eq!(predicted("replay"), Some((500.0 + 2.0 * 100.0) / 2.0));
     assert_eq!(predicted("uffd"), None);
 }
