@@ -52,9 +52,9 @@ impl Recorded {
 /// Replays whose guests touch the recorded set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rehearsals {
-    /// Of that very set.
+    /// Every page is replayed.
     pub(super) whole: Vec<CloneReport>,
-    /// Of a set that lacks some of its pages.
+    /// Some pages are missing.
     pub(super) partial: Vec<CloneReport>,
 }
 
