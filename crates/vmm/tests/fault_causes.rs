@@ -1,5 +1,5 @@
-//! The causes that a capture of perf tells, and those that the bpftrace script counts, against the truth: a guest that touches known pages while the host discards, forks,
-//! splits, protects and turns the dirty log on.
+//! The causes that a capture of perf tells, and those that the bpftrace script counts, against the truth: a guest that touches
+//! known pages while the host discards, forks, splits, protects and turns the dirty log on.
 //!
 //! Ignored, since it needs root, /dev/kvm, perf and tracepoints:
 //! `cargo test -p pagetoll-vmm --test fault_causes -- --ignored --nocapture`. `PAGETOLL_KEEP=FILE` keeps the capture. The script
@@ -15,6 +15,7 @@ use std::ffi::c_void;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -98,6 +99,23 @@ impl Perf {
         Self { child, file }
     }
 
+    /// Does `work` while it reads its buffers half of the time.
+    fn with_pauses(&self, work: impl FnOnce()) {
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    for pause in [libc::SIGSTOP, libc::SIGCONT] {
+                        signal(&self.child, pause);
+                        thread::sleep(Duration::from_millis(200));
+                    }
+                }
+            });
+            work();
+            over.store(true, Ordering::SeqCst);
+        });
+    }
+
     fn stop(mut self) -> PathBuf {
         thread::sleep(Duration::from_millis(500));
         interrupt(&mut self.child);
@@ -119,10 +137,14 @@ fn settle(child: &Child) {
 }
 
 fn interrupt(child: &mut Child) {
+    signal(child, libc::SIGINT);
+    child.wait().unwrap();
+}
+
+fn signal(child: &Child, signal: i32) {
     let pid = i32::try_from(child.id()).unwrap();
     // SAFETY: a signal to a child that was not waited for.
-    unsafe { libc::kill(pid, libc::SIGINT) };
-    child.wait().unwrap();
+    unsafe { libc::kill(pid, signal) };
 }
 
 /// The script that keeps state in the kernel, as `pagetoll read --how why-bpftrace` prints it.
@@ -791,7 +813,7 @@ fn lost_records_make_no_cause_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let perf = Perf::start(folder.path(), "64K");
     let mut lab = Lab::new(MemoryKind::Anonymous);
-    ordinary(&mut lab);
+    perf.with_pauses(|| ordinary(&mut lab));
     let file = perf.stop();
     let memory = lab.first..lab.first + PAGES;
     let (mut right, mut unknown, mut wrong) = (0, 0, BTreeMap::<String, u64>::new());
