@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{hint, thread};
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::RouteMechanism;
@@ -30,6 +31,8 @@ use crate::vcpus::readers::with_readers;
 const REWRITING: Duration = Duration::from_millis(60);
 /// Pages that the guest writes at a time beside other work.
 const BURST: usize = 8;
+/// Bursts of a guest before something is done beside it.
+const BURSTS_BEFORE: usize = 8;
 /// Pause between the rounds of a copy beside a guest: each interrupts its vCPU.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Interval between harvests beside a guest that rewrites its pages.
@@ -250,20 +253,37 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
     }
 
     /// Does `work`, which returns its time, on another CPU, where there is one, while the guest writes its pages, few at a time. On
-    /// the vCPU's own the guest would hardly run meanwhile.
+    /// the vCPU's own the guest would hardly run meanwhile. Before it that thread spins while the guest writes: one that had
+    /// just begun would keep a handler from its CPU for a time slice, and with it the guest.
     pub(super) fn write_beside(
         &mut self,
         work: impl FnOnce() -> Result<Duration, LiveError> + Send,
     ) -> Result<Beside, LiveError> {
         let pages = self.guest.pages;
-        let mut bursts = (0..pages).step_by(BURST).cycle();
+        let places = |first| first..pages.min(first + BURST as u64);
+        let mut bursts = (0..pages).step_by(BURST).cycle().map(places);
         let cpu = sched_getcpu();
         thread::scope(|scope| {
-            let worker = scope.spawn(move || keep_off(cpu).and_then(|()| work()));
+            let (begin, begun) = mpsc::channel();
+            let worker = scope.spawn(move || {
+                keep_off(cpu)?;
+                loop {
+                    match begun.try_recv() {
+                        Ok(()) => return work(),
+                        Err(TryRecvError::Empty) => hint::spin_loop(),
+                        // The guest has failed.
+                        Err(TryRecvError::Disconnected) => return Ok(Duration::ZERO),
+                    }
+                }
+            });
+            for places in bursts.by_ref().take(BURSTS_BEFORE) {
+                self.write(&places)?;
+            }
+            // Its receiver is gone where the worker has failed.
+            let _ = begin.send(());
             let (mut written, mut writing) = (0, Duration::ZERO);
             while written == 0 || !worker.is_finished() {
-                let first = bursts.next().unwrap_or(0);
-                let places = first..pages.min(first + BURST as u64);
+                let places = bursts.next().unwrap_or_default();
                 writing += self.write(&places)?;
                 written += places.end - places.start;
             }
