@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -101,18 +101,18 @@ impl Perf {
 
     /// Does `work` while it reads its buffers half of the time.
     fn with_pauses(&self, work: impl FnOnce()) {
-        let over = AtomicBool::new(false);
+        let half = Duration::from_millis(40);
         thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(Ordering::SeqCst) {
-                    for pause in [libc::SIGSTOP, libc::SIGCONT] {
-                        signal(&self.child, pause);
-                        thread::sleep(Duration::from_millis(200));
-                    }
+            // Its end is dropped with the work, also where that panics.
+            let (_at_work, over) = mpsc::channel::<()>();
+            scope.spawn(move || {
+                while over.recv_timeout(half) == Err(RecvTimeoutError::Timeout) {
+                    signal(&self.child, libc::SIGSTOP);
+                    thread::sleep(half);
+                    signal(&self.child, libc::SIGCONT);
                 }
             });
             work();
-            over.store(true, Ordering::SeqCst);
         });
     }
 

@@ -44,8 +44,7 @@ fn assert_nothing_lost(bill: &Value) {
     assert!(checked > 0);
 }
 
-/// At least so many spans, and no more than a bill keeps, each after the one before. One may take no longer than an empty entry,
-/// which is no part of it.
+/// At least so many spans, and no more than a bill keeps, each after the one before.
 fn assert_in_order(spans: &Value, least: usize) {
     let spans = spans.as_array().unwrap();
     assert!((least..=64).contains(&spans.len()), "{spans:?}");
@@ -56,7 +55,7 @@ fn assert_in_order(spans: &Value, least: usize) {
         )
     };
     let spans: Vec<_> = spans.iter().map(span).collect();
-    assert!(spans.iter().all(|(_, time)| *time >= 0.0), "{spans:?}");
+    assert!(spans.iter().all(|(_, time)| *time > 0.0), "{spans:?}");
     let follows = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0;
     assert!(spans.windows(2).all(follows), "{spans:?}");
 }
@@ -98,7 +97,8 @@ fn no_written_page_is_lost_and_what_a_mechanism_does_not_cover_is_found() {
         "--folio",
         "4K",
         "--pages",
-        "512",
+        // A round takes several times as long as an empty entry, which is no part of its time.
+        "4096",
         "--runs",
         "1",
         "--format",

@@ -186,7 +186,7 @@ impl Image {
     ///
     /// # Errors
     /// mincore(2) fails.
-    pub(in crate::routes) fn cached_pages(&self) -> Result<u64, LiveError> {
+    fn cached_pages(&self) -> Result<u64, LiveError> {
         page_cache::cached_pages(&self.file, self.pages)
     }
 

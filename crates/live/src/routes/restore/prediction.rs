@@ -1,9 +1,9 @@
 //! The time of a replay on a run that touches other pages than were recorded, predicted before it is measured. Pure.
 //!
-//! Two replays for guests that touch the recorded set say what it takes: one of that very set what its copies cost and a touch
-//! of a page that is there, one of a set that lacks some of its pages what a touch costs that finds its page missing. Such a
-//! fault comes after touches that found theirs, when the reader sleeps, and is not as fast as one after another fault. How
-//! many faults there will be follows from both sets and the batch.
+//! Two rehearsals give the costs; their guests touch the recorded set. The first replays all of it: the cost of its copies, and
+//! of touching a present page. The second replays a set without some of its pages: the cost of a fault. These faults come between
+//! touches of present pages, when the reader sleeps, and cost more than faults in a row. The number of faults follows from both
+//! sets and the batch.
 
 use std::collections::HashSet;
 
