@@ -57,6 +57,8 @@ names! {
         FirstWrite,
         /// Written pages are reported.
         Harvest,
+        /// Pages that were written here and there, one in eight, are reported.
+        HarvestSparse,
         /// Pages that were reported are tracked again.
         ReArm,
         /// Pages that were reported here and there, one in eight, are tracked again.

@@ -13,10 +13,11 @@ use crate::table::{Column, NONE, Table};
 use crate::unique::unique;
 
 /// Phases, their columns, and the order in which these are left out where the table is too wide.
-const PHASES: [(Operation, &str, u8); 11] = [
+const PHASES: [(Operation, &str, u8); 12] = [
     (Operation::Arm, "arm", 2),
     (Operation::FirstWrite, "first write", 3),
     (Operation::Harvest, "harvest", 6),
+    (Operation::HarvestSparse, "harvest, sparse", 4),
     (Operation::ReArm, "re-arm", 4),
     (Operation::ReArmSparse, "re-arm, sparse", 4),
     (Operation::ReArmBeside, "re-arm, beside", 3),

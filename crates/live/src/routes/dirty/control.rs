@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::AtomicBool;
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::route::live::Dirty;
@@ -12,7 +13,7 @@ use super::host_memory::{Advice, Forked};
 use super::line::Line;
 use super::pagemap::Pagemap;
 use super::pages::PageSet;
-use super::run::{HOT, HOT_PAGES, is_harvested_beside};
+use super::run::{HOT, is_harvested_beside};
 use super::session::{self, Session, with_guest};
 use super::shadow::{CopyOrder, Shadow};
 use crate::LiveError;
@@ -21,6 +22,8 @@ use crate::LiveError;
 pub(super) const PAGES: u64 = 1024;
 /// Pages of a file that is paged out.
 const FILE_PAGES: u64 = 512;
+/// Pages of a race: few, so that all are written between their copy and their clearing.
+const RACED: u64 = 8;
 /// Races that are tried until one has lost something.
 const RACES: u32 = 8;
 /// Folder of a file that is paged out: not /tmp, which is memory on many systems.
@@ -59,10 +62,11 @@ pub(super) fn control(line: Line, stop: &Stop) -> Result<Control, LiveError> {
 /// Pages that are lost beside a copy where reported pages are armed again after they were copied.
 fn raced(session: &mut Session<'_, '_, '_, '_>) -> Result<u64, LiveError> {
     session.populate_and_track()?;
-    let mut lost = 0;
+    let (mut lost, gap) = (0, AtomicBool::new(false));
+    let order = CopyOrder::CopyFirst { gap: &gap };
     for _ in 0..RACES {
         let mut shadow = Shadow::new(session.guest)?;
-        lost = session.race(&mut shadow, CopyOrder::CopyFirst, &(0..HOT_PAGES), HOT)?;
+        lost = session.race(&mut shadow, order, &(0..RACED), HOT)?;
         if lost > 0 {
             break;
         }

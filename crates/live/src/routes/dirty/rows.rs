@@ -17,10 +17,11 @@ use super::tracker::{Clearing, clearing, crossing};
 use crate::routes::limits::Lacking;
 
 /// Phases in the order in which they come.
-const PHASES: [Operation; 11] = [
+const PHASES: [Operation; 12] = [
     Operation::Arm,
     Operation::FirstWrite,
     Operation::Harvest,
+    Operation::HarvestSparse,
     Operation::ReArm,
     Operation::ReArmSparse,
     Operation::ReArmBeside,
@@ -50,9 +51,10 @@ pub(super) fn rows(request: &Request, lines: &[LineRuns]) -> Vec<Row> {
 /// Pages that the guest has written before a phase, or writes in it.
 fn pages_of(phase: Operation, all: Pages) -> Pages {
     match phase {
-        Operation::ReArmSparse | Operation::ReArmBeside | Operation::WriteBeside => {
-            Pages(all.get() / SPARSE as u64)
-        }
+        Operation::HarvestSparse
+        | Operation::ReArmSparse
+        | Operation::ReArmBeside
+        | Operation::WriteBeside => Pages(all.get() / SPARSE as u64),
         _ => all,
     }
 }
@@ -130,6 +132,7 @@ fn time(run: &Run, phase: Operation) -> Option<Duration> {
         Operation::Arm => run.arm,
         Operation::FirstWrite => Some(run.first_write),
         Operation::Harvest => Some(run.harvest),
+        Operation::HarvestSparse => run.harvest_sparse,
         Operation::ReArm => run.re_arm,
         Operation::ReArmSparse => run.re_arm_sparse,
         Operation::ReArmBeside => run.beside.map(|beside| beside.work / beside.rounds),

@@ -19,7 +19,7 @@ use crate::routes::restore::touches::shuffle;
 /// Races of a run in which the guest writes all pages.
 const RACES: u32 = 2;
 /// Pages of a race in which the guest writes few pages again and again.
-pub(super) const HOT_PAGES: u64 = 64;
+const HOT_PAGES: u64 = 64;
 /// Time of such a race, at least.
 pub(super) const HOT: Duration = Duration::from_millis(50);
 /// Rounds in which as many are tracked again beside the guest.
@@ -33,6 +33,8 @@ pub(super) struct Run {
     pub(super) arm: Option<Duration>,
     pub(super) first_write: Duration,
     pub(super) harvest: Duration,
+    /// Reporting one page in [`SPARSE`], here and there.
+    pub(super) harvest_sparse: Option<Duration>,
     pub(super) re_arm: Option<Duration>,
     /// Tracking one page in [`SPARSE`], here and there.
     pub(super) re_arm_sparse: Option<Duration>,
@@ -149,12 +151,13 @@ fn sparse(
     shuffle(&mut tracked_first, &mut SplitMix64::seed_from_u64(seed));
     let order = tracked_first[..tracked_first.len() / SPARSE].to_vec();
     tracked_first.rotate_left(order.len());
-    let reported = sparse_round(session, &order, run)?;
+    let (reported, time) = sparse_round(session, &order, run)?;
+    run.harvest_sparse = Some(time);
     let at_rest = timed(|| session.tracker.re_arm(&reported))?;
     let mut beside = Beside::default();
     for _ in 0..ROUNDS_BESIDE {
         session.track_written()?;
-        let reported = sparse_round(session, &order, run)?;
+        let (reported, _) = sparse_round(session, &order, run)?;
         let tracker = session.tracker;
         session.guest.set_order(&tracked_first)?;
         beside.add(session.write_beside(|| timed(|| tracker.re_arm(&reported)))?);
@@ -166,21 +169,21 @@ fn sparse(
     Ok(())
 }
 
-/// Writes these pages, and returns what is reported.
+/// Writes these pages, and returns what is reported, and the time of reporting it.
 fn sparse_round(
     session: &mut Session<'_, '_, '_, '_>,
     order: &[u64],
     run: &mut Run,
-) -> Result<PageSet, LiveError> {
+) -> Result<(PageSet, Duration), LiveError> {
     session.guest.set_order(order)?;
     session.write(&(0..order.len() as u64))?;
-    let (reported, _) = session.harvest()?;
+    let (reported, time) = session.harvest()?;
     let mut written = PageSet::new(session.guest.pages);
     order.iter().for_each(|page| written.insert(*page));
     run.lost.look(&written, &reported);
     run.written += written.len();
     run.reported += reported.len();
-    Ok(reported)
+    Ok((reported, time))
 }
 
 /// False for a mechanism that is harvested while the guest is at rest: 4 in `clear_refs` clears all bits, those of pages that

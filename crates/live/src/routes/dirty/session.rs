@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{hint, thread};
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::RouteMechanism;
@@ -33,6 +33,8 @@ const REWRITING: Duration = Duration::from_millis(60);
 const BURST: usize = 8;
 /// Bursts of a guest before something is done beside it.
 const BURSTS_BEFORE: usize = 8;
+/// Sleep of a thread before it works beside the guest: that between 16 pages on a line of 256 MiB a second.
+const NAP: Duration = Duration::from_micros(250);
 /// Pause between the rounds of a copy beside a guest: each interrupts its vCPU.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Interval between harvests beside a guest that rewrites its pages.
@@ -253,8 +255,8 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
     }
 
     /// Does `work`, which returns its time, on another CPU, where there is one, while the guest writes its pages, few at a time. On
-    /// the vCPU's own the guest would hardly run meanwhile. Before it that thread spins while the guest writes: one that had
-    /// just begun would keep a handler from its CPU for a time slice, and with it the guest.
+    /// the vCPU's own the guest would hardly run meanwhile. Before it that thread sleeps now and then while the guest writes, as
+    /// one that sends pages does: after one long sleep it would keep a handler from its CPU for a time slice, and with it the guest.
     pub(super) fn write_beside(
         &mut self,
         work: impl FnOnce() -> Result<Duration, LiveError> + Send,
@@ -268,9 +270,10 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
             let worker = scope.spawn(move || {
                 keep_off(cpu)?;
                 loop {
+                    thread::sleep(NAP);
                     match begun.try_recv() {
                         Ok(()) => return work(),
-                        Err(TryRecvError::Empty) => hint::spin_loop(),
+                        Err(TryRecvError::Empty) => {}
                         // The guest has failed.
                         Err(TryRecvError::Disconnected) => return Ok(Duration::ZERO),
                     }
@@ -299,12 +302,13 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
         })
     }
 
-    /// Has the guest write the pages at these places twice, and until a time has passed, beside a thread that copies again and
-    /// again; returns the pages whose last word is not in the copy once a last round has followed the guest's last write.
+    /// Has the guest write the pages at these places, and until a time has passed, beside a thread that copies again and again;
+    /// returns the pages whose last word is not in the copy once a last round has followed the guest's last write. Where pages
+    /// are copied first, that write is meant to come between their copy and their clearing.
     pub(super) fn race(
         &mut self,
         shadow: &mut Shadow,
-        order: CopyOrder,
+        order: CopyOrder<'_>,
         places: &Range<u64>,
         least: Duration,
     ) -> Result<u64, LiveError> {
@@ -318,14 +322,19 @@ impl<'a, 'm, 'c, 'p> Session<'a, 'm, 'c, 'p> {
             thread::sleep(PAUSE);
             round()
         };
-        let ((), ()) = beside(repeated, round, || {
+        let (_, ()) = beside(repeated, round, || {
             let began = Instant::now();
+            let may_end = || match order {
+                CopyOrder::ClearFirst => true,
+                CopyOrder::CopyFirst { gap } => {
+                    gap.load(Ordering::SeqCst) || began.elapsed() > 2 * least
+                }
+            };
             self.write(places)?;
-            self.write(places)?;
-            while began.elapsed() < least {
+            while began.elapsed() < least || !may_end() {
                 self.write(places)?;
             }
-            Ok(())
+            self.write(places)
         })?;
         let shadow = shadow.into_inner().unwrap_or_else(PoisonError::into_inner);
         shadow.lost(guest)

@@ -1,5 +1,6 @@
 //! A copy of a guest's pages, as a migration or a snapshot makes it, by the pages that a mechanism reports.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -9,15 +10,18 @@ use super::tracker::Tracker;
 use crate::LiveError;
 
 /// Time between a copy and the clearing that comes too late.
-const GAP: Duration = Duration::from_millis(1);
+const GAP: Duration = Duration::from_millis(4);
 
 /// Order of a round of a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CopyOrder {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CopyOrder<'g> {
     /// Reported pages are armed again, then copied.
     ClearFirst,
     /// Reported pages are copied, then armed again: what is written between is lost.
-    CopyFirst,
+    CopyFirst {
+        /// Set meanwhile.
+        gap: &'g AtomicBool,
+    },
 }
 
 /// The first word of each page, as it was when it was copied.
@@ -46,7 +50,7 @@ impl Shadow {
         &mut self,
         guest: &Guest,
         tracker: &dyn Tracker,
-        order: CopyOrder,
+        order: CopyOrder<'_>,
     ) -> Result<PageSet, LiveError> {
         let mut written = PageSet::new(guest.pages);
         tracker.harvest(&mut written)?;
@@ -55,9 +59,11 @@ impl Shadow {
                 tracker.re_arm(&written)?;
                 self.copy(guest, &written)?;
             }
-            CopyOrder::CopyFirst => {
+            CopyOrder::CopyFirst { gap } => {
                 self.copy(guest, &written)?;
+                gap.store(true, Ordering::SeqCst);
                 thread::sleep(GAP);
+                gap.store(false, Ordering::SeqCst);
                 tracker.clear_late(&written)?;
             }
         }

@@ -25,6 +25,8 @@ pub(super) struct Costs {
     pub(super) tracked_beside: f64,
     pub(super) arm: f64,
     pub(super) harvest: f64,
+    /// A page that a harvest reports, beside that.
+    pub(super) report: f64,
     pub(super) re_arm: f64,
     /// A page that the host has and that the guest touches for the first time at the destination.
     pub(super) populated: f64,
@@ -102,7 +104,7 @@ pub(super) fn composed(parts: &Parts<'_>, costs: &Costs) -> Composed {
         + match (parts.precopy, parts.is_postcopy) {
             // The switch of a guest that stops at once is that of all its pages.
             (None, _) => 0.0,
-            (Some(_), true) => all * costs.harvest + left_pages * costs.discard,
+            (Some(_), true) => all * costs.harvest + left_pages * (costs.report + costs.discard),
             (Some(_), false) => left_pages * costs.send,
         };
     let resumed = time + downtime;
@@ -231,7 +233,7 @@ impl<'a> Guest<'a> {
         let all = self.parts.pages as f64;
         let mut time = all * self.costs.arm;
         if precopy.is_reported_first {
-            time += all * (self.costs.harvest + self.costs.re_arm);
+            time += all * (self.costs.harvest + self.costs.report + self.costs.re_arm);
         }
         self.run_until(time);
         self.track();
@@ -240,8 +242,8 @@ impl<'a> Guest<'a> {
             time += left * self.costs.send;
             sent += left;
             self.run_until(time);
-            time += all * self.costs.harvest;
             left = self.written() as f64;
+            time += all * self.costs.harvest + left * self.costs.report;
             if left <= precopy.limit as f64 || round == precopy.most_rounds {
                 break;
             }
@@ -384,6 +386,7 @@ mod tests {
         tracked_beside: 510.0,
         arm: 1.0,
         harvest: 2.0,
+        report: 0.0,
         re_arm: 4.0,
         populated: 110.0,
         fault: 3000.0,

@@ -157,14 +157,18 @@ impl Bills {
         };
         let costs = match plan.tracker {
             None => costs,
-            Some(tracker) => Costs {
-                tracked: self.dirty(tracker, Operation::WriteAgain)?,
-                tracked_beside: self.beside(tracker, Operation::WriteBeside),
-                arm: self.dirty(tracker, Operation::Arm)?,
-                harvest: self.dirty(tracker, Operation::Harvest)?,
-                re_arm: self.beside(tracker, Operation::ReArmBeside),
-                ..costs
-            },
+            Some(tracker) => {
+                let report = self.report(tracker)?;
+                Costs {
+                    tracked: self.dirty(tracker, Operation::WriteAgain)?,
+                    tracked_beside: self.beside(tracker, Operation::WriteBeside),
+                    arm: self.dirty(tracker, Operation::Arm)?,
+                    harvest: self.dirty(tracker, Operation::Harvest)? - report,
+                    report,
+                    re_arm: self.beside(tracker, Operation::ReArmBeside),
+                    ..costs
+                }
+            }
         };
         Some(match plan.order.missing {
             None => costs,
@@ -192,6 +196,16 @@ impl Bills {
 
     fn dirty(&self, mechanism: Dirty, phase: Operation) -> Option<f64> {
         cost(&self.dirty, mechanism.properties().name, phase)
+    }
+
+    /// Part of a harvest's cost that a page has only where it is reported, from harvests of all pages and of few.
+    fn report(&self, mechanism: Dirty) -> Option<f64> {
+        let name = mechanism.properties().name;
+        let all = found(&self.dirty, name, Operation::Harvest)?;
+        let few = found(&self.dirty, name, Operation::HarvestSparse)?;
+        let share = few.pages.get() as f64 / all.pages.get() as f64;
+        let (all, few) = (all.cost()?, few.cost()?);
+        Some(((all - share * few) / (1.0 - share)).clamp(0.0, all))
     }
 
     /// Cost of a phase beside the guest, or 0 where pages are tracked again by the harvest.
