@@ -59,6 +59,18 @@ impl<'a> Migration<'a> {
         self.times[time]?.figures()?.migrated.as_ref()
     }
 
+    /// True of a time that is composed to one within its interval.
+    fn is_within_interval(&self, time: usize) -> bool {
+        let of_row = || {
+            let figures = self.times[time]?.figures()?;
+            let composed = figures.migrated.as_ref()?.composed?;
+            let interval = figures.interval?;
+            let pages = self.times[time]?.pages.get() as f64;
+            Some((interval.low..=interval.high).contains(&(composed / pages)))
+        };
+        of_row().unwrap_or(false)
+    }
+
     fn sent(&self) -> Option<&'a Sent> {
         self.migrated(0)?.sent.as_ref()
     }
@@ -143,48 +155,33 @@ fn leads(migrations: &[Migration<'_>]) -> Vec<String> {
 fn differences(migrations: &[Migration<'_>]) -> Vec<String> {
     let mut lines = Vec::new();
     for one in migrations {
-        let times = TIMES.into_iter().enumerate().take(2);
-        for (time, (_, name, _)) in times {
+        for (time, (_, name, _)) in TIMES.into_iter().enumerate().take(2) {
             let Some(migrated) = one.migrated(time) else {
                 continue;
             };
-            let composed = migrated.composed;
-            lines.extend(difference(
-                &one.name,
-                name,
-                migrated.median,
-                composed,
-                TIMES_AGREE,
-            ));
+            let differs = difference(migrated.median, migrated.composed, TIMES_AGREE);
+            lines.extend(differs.map(|differs| {
+                let within = match one.is_within_interval(time) {
+                    true => ", which is within its interval",
+                    false => "",
+                };
+                format!("{}, {name}: {differs}{within}", one.name)
+            }));
         }
         if let Some(sent) = one.sent() {
-            lines.extend(difference(
-                &one.name,
-                "pages sent",
-                sent.pages,
-                sent.composed,
-                PAGES_AGREE,
-            ));
+            let differs = difference(sent.pages, sent.composed, PAGES_AGREE);
+            lines.extend(differs.map(|differs| format!("{}, pages sent: {differs}", one.name)));
         }
     }
     lines
 }
 
-fn difference(
-    mechanism: &str,
-    name: &str,
-    measured: f64,
-    composed: Option<f64>,
-    agree: f64,
-) -> Option<String> {
+fn difference(measured: f64, composed: Option<f64>, agree: f64) -> Option<String> {
     let share = composed.filter(|composed| *composed > 0.0)?;
     let share = measured / share - 1.0;
     (share.abs() > agree).then(|| {
         let direction = if share > 0.0 { "more" } else { "less" };
-        format!(
-            "{mechanism}, {name}: {} {direction} than composed",
-            figure::percent(share.abs())
-        )
+        format!("{} {direction} than composed", figure::percent(share.abs()))
     })
 }
 

@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use pagetoll_bill::row::median;
+
 use super::destination::AHEAD;
 use super::workload::BURST;
 
@@ -83,6 +85,19 @@ pub(super) struct Composed {
     pub(super) downtime: f64,
     pub(super) stall: f64,
     pub(super) sent: f64,
+}
+
+impl Composed {
+    /// Medians of several; `None` of none.
+    pub(super) fn median(all: &[Self]) -> Option<Self> {
+        let middle = |value: fn(&Self) -> f64| median(&all.iter().map(value).collect::<Vec<_>>());
+        Some(Self {
+            total: middle(|one| one.total)?,
+            downtime: middle(|one| one.downtime)?,
+            stall: middle(|one| one.stall)?,
+            sent: middle(|one| one.sent)?,
+        })
+    }
 }
 
 /// Composes a migration.

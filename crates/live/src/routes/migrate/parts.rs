@@ -115,7 +115,7 @@ impl Bills {
         )
     }
 
-    /// The migration of a line, composed; `None` where a part has no figures.
+    /// The migration of a line, composed from each run of the parts: the medians; `None` where a part has no figures.
     pub(super) fn composed(
         &self,
         request: &Request,
@@ -137,11 +137,23 @@ impl Bills {
             precopy,
             is_postcopy,
         };
-        let costs = self.costs(&plan, measured, lines)?;
-        Some(composed(&parts, &costs))
+        let runs = (0..self.runs).map(|run| {
+            let run = PartsRun { bills: self, run };
+            Some(composed(&parts, &run.costs(&plan, measured, lines)?))
+        });
+        Composed::median(&runs.collect::<Option<Vec<_>>>()?)
     }
+}
 
-    fn costs(&self, plan: &Plan, measured: &Measured, lines: &[LineRuns]) -> Option<Costs> {
+/// A run of the parts.
+#[derive(Clone, Copy)]
+struct PartsRun<'b> {
+    bills: &'b Bills,
+    run: u32,
+}
+
+impl PartsRun<'_> {
+    fn costs(self, plan: &Plan, measured: &Measured, lines: &[LineRuns]) -> Option<Costs> {
         let connection = connection(lines, Way::new(plan.tracker, plan.order.missing))?;
         let untracked: Vec<f64> = measured.runs.iter().map(|run| run.untracked).collect();
         let costs = Costs {
@@ -194,42 +206,49 @@ impl Bills {
         })
     }
 
-    fn dirty(&self, mechanism: Dirty, phase: Operation) -> Option<f64> {
-        cost(&self.dirty, mechanism.properties().name, phase)
+    fn dirty(self, mechanism: Dirty, phase: Operation) -> Option<f64> {
+        let name = mechanism.properties().name;
+        self.cost(found(&self.bills.dirty, name, phase)?)
     }
 
     /// Part of a harvest's cost that a page has only where it is reported, from harvests of all pages and of few.
-    fn report(&self, mechanism: Dirty) -> Option<f64> {
+    fn report(self, mechanism: Dirty) -> Option<f64> {
         let name = mechanism.properties().name;
-        let all = found(&self.dirty, name, Operation::Harvest)?;
-        let few = found(&self.dirty, name, Operation::HarvestSparse)?;
+        let all = found(&self.bills.dirty, name, Operation::Harvest)?;
+        let few = found(&self.bills.dirty, name, Operation::HarvestSparse)?;
         let share = few.pages.get() as f64 / all.pages.get() as f64;
-        let (all, few) = (all.cost()?, few.cost()?);
+        let (all, few) = (self.cost(all)?, self.cost(few)?);
         Some(((all - share * few) / (1.0 - share)).clamp(0.0, all))
     }
 
     /// Cost of a phase beside the guest, or 0 where pages are tracked again by the harvest.
-    fn beside(&self, mechanism: Dirty, phase: Operation) -> f64 {
+    fn beside(self, mechanism: Dirty, phase: Operation) -> f64 {
         self.dirty(mechanism, phase).unwrap_or_default()
     }
 
-    fn discard(&self) -> Option<f64> {
+    fn discard(self) -> Option<f64> {
         let name = Discard::MadvDontneed.properties().name;
-        cost(&self.discard, name, Operation::Discard)
+        self.cost(found(&self.bills.discard, name, Operation::Discard)?)
     }
 
     /// Time of a page of the working set of a restored guest, after its first instruction.
-    fn touch(&self, mechanism: Restore) -> Option<f64> {
+    fn touch(self, mechanism: Restore) -> Option<f64> {
         let name = mechanism.properties().name;
         let time = |boundary| {
-            let row = found(&self.restore, name, boundary)?;
-            Some((row.cost()? * row.pages.get() as f64, row.pages.get() as f64))
+            let row = found(&self.bills.restore, name, boundary)?;
+            let pages = row.pages.get() as f64;
+            Some((self.cost(row)? * pages, pages))
         };
         let ((first, _), (set, pages)) = (
             time(Operation::FirstInstruction)?,
             time(Operation::SetResident)?,
         );
         Some((set - first) / pages)
+    }
+
+    /// Cost of a page of a row in this run.
+    fn cost(self, row: &Row) -> Option<f64> {
+        row.figures()?.runs.get(self.run as usize).copied()
     }
 }
 
@@ -284,10 +303,6 @@ fn connection(lines: &[LineRuns], way: Way) -> Option<Connection> {
         between: middle(|run| Some(run.report.between.mean()))?,
         switch: middle(|run| Some(run.downtime()))?,
     })
-}
-
-fn cost(rows: &[Row], mechanism: &str, operation: Operation) -> Option<f64> {
-    found(rows, mechanism, operation)?.cost()
 }
 
 fn found<'r>(rows: &'r [Row], mechanism: &str, operation: Operation) -> Option<&'r Row> {
