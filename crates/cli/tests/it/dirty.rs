@@ -106,7 +106,7 @@ fn no_written_page_is_lost_and_what_a_mechanism_does_not_cover_is_found() {
     ];
     let bill = printed_bill(&dirty(&order).output().unwrap());
     assert_nothing_lost(&bill);
-    assert_eq!(bill["rows"].as_array().unwrap().len(), 4 * 11);
+    assert_eq!(bill["rows"].as_array().unwrap().len(), 4 * 12);
     for mechanism in ["bitmap", "manual-protect"] {
         let rewriting = &row(&bill, mechanism, "rewrite-tracked")["rewriting"];
         assert_in_order(&rewriting["rounds"], 4);
