@@ -105,7 +105,7 @@ pub(super) fn with<T: Clone + Send>(
         mechanism: mechanism.properties().name,
         pages: guest.pages,
         ring: line.ring,
-        placement: Placement::Anywhere,
+        placement: Placement::Vcpus,
         kicker: &kicker,
         stop,
     };

@@ -26,6 +26,12 @@ impl Pace {
         }
     }
 
+    /// Begins anew: a line that had nothing to send does not make up for it.
+    pub(super) fn begin(&self) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        *free = free.max(now() as f64);
+    }
+
     /// Sleeps until pages have gone over the line, after those before them.
     pub(super) fn pass(&self, pages: u64) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,5 +65,11 @@ mod tests {
         }
         let least = 6.0 * nanos_per_page(4) - CREDIT;
         assert!((now() - begun) as f64 >= least);
+        // After a pause there is nothing to make up for.
+        thread::sleep(Duration::from_millis(1));
+        let begun = now();
+        pace.begin();
+        pace.pass(1);
+        assert!((now() - begun) as f64 >= nanos_per_page(4));
     }
 }

@@ -15,6 +15,7 @@ use pagetoll_bill::route::live::Dirty;
 use pagetoll_bill::row::{Folio, Phase};
 use pagetoll_bill::spec::Ring;
 use pagetoll_pager::{PageSource, socket};
+use rustix::thread::sched_getcpu;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::channel::{Channel, MOST_PAGES};
@@ -31,6 +32,7 @@ use crate::routes::dirty::pages::PageSet;
 use crate::routes::dirty::session::{Session, with_guest};
 use crate::routes::dirty::tracker::Tracker;
 use crate::vcpus::content::Content;
+use crate::vcpus::place::keep_off;
 
 /// The hidden command of the destination.
 const COMMAND: &str = "migrate-destination";
@@ -173,8 +175,9 @@ fn at_work(
             pause,
             rounds: Vec::new(),
         };
+        let cpu = sched_getcpu();
         let migrated = scope.spawn(move || {
-            let migrated = sender.run(&stops);
+            let migrated = keep_off(cpu).and_then(|()| sender.run(&stops));
             // Ends the guest where the migration has failed.
             pause.store(true, Ordering::SeqCst);
             migrated
@@ -350,6 +353,7 @@ impl Migration<'_> {
     /// Sends pages at the bandwidth of the plan.
     fn send(&mut self, pages: &PageSet, phase: Phase) -> Result<(), LiveError> {
         let begun = now();
+        self.pace.begin();
         let numbers: Vec<u64> = pages.iter().collect();
         let mut content = Vec::new();
         for numbers in numbers.chunks(MOST_PAGES) {
