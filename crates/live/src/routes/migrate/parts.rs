@@ -192,8 +192,8 @@ impl PartsRun<'_> {
                 Costs {
                     fault,
                     delay: match missing {
-                        // One thread asks for the rest and for these pages, and handles their faults.
-                        Missing::Uffd => costs.between + fault - costs.populated,
+                        // One thread asks for the rest and for these pages; the guest leaves KVM and comes back beside it.
+                        Missing::Uffd => costs.between,
                         Missing::Exit => nanos_per_page(plan.bandwidth),
                     },
                     discard: match plan.tracker {
