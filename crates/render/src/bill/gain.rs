@@ -99,14 +99,33 @@ impl<'a> Gains<'a> {
         self.between(row, self.reference(row)?)
     }
 
-    /// The gain of `row` over the same mechanism at its smallest batch, if that is another.
+    /// The gain of `row` over the same mechanism at its smallest batch, if that is another, by the number of readers that
+    /// costs least there.
     pub(super) fn batch(&self, row: &Row) -> Option<Ratio> {
-        let at_any_batch = row.key.clone().at_batch(1);
-        let same = self.rows.iter().filter(|other| {
-            other.key.batch < row.key.batch && other.key.clone().at_batch(1) == at_any_batch
-        });
-        let smallest = same.min_by_key(|other| other.key.batch)?;
-        self.between(row, smallest)
+        let batches = self.same(row).map(|other| other.key.batch);
+        let smallest = batches.filter(|batch| *batch < row.key.batch).min()?;
+        self.between(row, self.by_best_readers(row, smallest)?)
+    }
+
+    /// True where no other number of readers costs less.
+    pub(super) fn has_best_readers(&self, row: &Row) -> bool {
+        let best = self.by_best_readers(row, row.key.batch);
+        best.is_some_and(|best| best.key == row.key)
+    }
+
+    /// The mechanism of `row` at this batch, by the number of readers that costs least.
+    fn by_best_readers(&self, row: &Row, batch: u32) -> Option<&'a Row> {
+        let at_batch = self.same(row).filter(|other| other.key.batch == batch);
+        let costs = at_batch.filter_map(|other| Some((other, other.cost()?)));
+        let least = costs.min_by(|(_, a), (_, b)| a.total_cmp(b));
+        least.map(|(best, _)| best)
+    }
+
+    /// Rows of the mechanism of `row` in its setting, by any batch and number of readers.
+    fn same(&self, row: &Row) -> impl Iterator<Item = &'a Row> {
+        self.rows.iter().copied().filter(|other| {
+            other.key.method == row.key.method && other.key.does_the_work_of(&row.key)
+        })
     }
 
     /// The gain of `row` over another: how many times less it costs, or, of rows with rates, how many times its rate is more.

@@ -30,14 +30,10 @@ fn sentence(gains: &Gains<'_>, row: &Row) -> Option<String> {
     let (vcpus, cost) = (row.key.vcpus?, row.cost()?);
     let largest = largest(row)?;
     let share = figure::share(largest.cost_per_page(), cost);
-    let readers = row.key.readers.map(|readers| match readers {
-        1 => ", 1 reader".to_owned(),
-        _ => format!(", {readers} readers"),
-    });
     let limit = format!(
         "{}{}: the largest toll of {} is {}, {share} of a page's cost",
         self::vcpus(vcpus),
-        readers.unwrap_or_default(),
+        readers(row),
         row.key.method,
         largest.name
     );
@@ -53,6 +49,15 @@ fn sentence(gains: &Gains<'_>, row: &Row) -> Option<String> {
 pub(super) fn vcpus(vcpus: u32) -> String {
     let noun = if vcpus == 1 { "vCPU" } else { "vCPUs" };
     format!("{vcpus} {noun}")
+}
+
+/// `, 1 reader`, `, 8 readers`; nothing where there is no userfaultfd.
+pub(super) fn readers(row: &Row) -> String {
+    match row.key.readers {
+        None => String::new(),
+        Some(1) => ", 1 reader".to_owned(),
+        Some(readers) => format!(", {readers} readers"),
+    }
 }
 
 /// The gains of what replaces `reference` in its setting, each at the same batch: of batches the smallest and the largest.
@@ -72,9 +77,12 @@ pub(super) fn over(gains: &Gains<'_>, reference: &Row) -> Option<String> {
             Some(format!("{} {gain}{kernels}", row.key.method))
         });
         let said: Vec<_> = said.collect();
+        let by = rows.iter().find(|row| row.key.batch == batch);
+        let by = by.and_then(|row| gains.reference(row));
+        let by = by.filter(|by| by.key.readers != reference.key.readers);
         let at = match batch == reference.key.batch {
             true => String::new(),
-            false => format!(" at batch {batch}"),
+            false => format!(" at batch {batch}{}", by.map(readers).unwrap_or_default()),
         };
         (!said.is_empty()).then(|| format!("over {method}{at}: {}", said.join(", ")))
     };
@@ -101,17 +109,12 @@ pub(super) fn batch(gains: &Gains<'_>, reference: &Row) -> Option<(u32, String)>
     (!said.is_empty()).then(|| (largest, said.join(", ")))
 }
 
-/// Rows of these roles in the setting of `reference`; of several numbers of readers, the first.
+/// Rows of these roles in the setting of `reference`; of several numbers of readers, the one that costs least.
 fn in_setting<'a>(gains: &Gains<'a>, reference: &Row, roles: &[Role]) -> Vec<&'a Row> {
-    let mut seen = Vec::new();
     let rows = gains.rows.iter().copied().filter(|row| {
-        let place = (row.key.method, row.key.batch);
-        let is_there = roles.contains(&row.role())
-            && row.figures().is_some()
+        roles.contains(&row.role())
             && row.key.does_the_work_of(&reference.key)
-            && !seen.contains(&place);
-        seen.extend(is_there.then_some(place));
-        is_there
+            && gains.has_best_readers(row)
     });
     rows.collect()
 }

@@ -18,7 +18,7 @@ pub(super) fn section(bill: &Bill, verdict: String) -> Section {
     }
     let answers = [
         ("largest change", kernels::largest_change(bill)),
-        ("largest toll", largest(bill, &gains.rows)),
+        ("largest toll", largest(bill, &gains)),
         ("safe", safe(&gains.rows)),
         ("to repeat it", Some(bill.provenance.command.clone())),
     ];
@@ -115,21 +115,22 @@ fn place(row: &Row) -> String {
     format!("{}{batch}{}", row.key.method, with(row))
 }
 
-/// ` with 8 vCPUs`, ` on fix:none`.
+/// ` with 8 vCPUs, 1 reader`, ` on fix:none`.
 fn with(row: &Row) -> String {
     let vcpus = row.key.vcpus.map(limits::vcpus);
-    let vcpus = vcpus.map(|vcpus| format!(" with {vcpus}"));
+    let vcpus = vcpus.map(|vcpus| format!(" with {vcpus}{}", limits::readers(row)));
     let kernel = row.key.kernel.as_deref();
     let kernel = kernel.map(|kernel| format!(" on {kernel}"));
     vcpus.into_iter().chain(kernel).collect()
 }
 
-/// The largest toll of what is to be replaced, or else of the most expensive row.
-fn largest(bill: &Bill, rows: &[&Row]) -> Option<String> {
+/// The largest toll of what is to be replaced, or else of the most expensive row, each by the best number of readers.
+fn largest(bill: &Bill, gains: &Gains<'_>) -> Option<String> {
     let dearest = |role: Option<Role>| {
-        let of_role = rows
-            .iter()
-            .filter(|row| role.is_none_or(|role| row.role() == role));
+        let rows = gains.rows.iter();
+        let of_role = rows.filter(|row| {
+            role.is_none_or(|role| row.role() == role) && gains.has_best_readers(row)
+        });
         let costs = of_role.filter_map(|row| Some((row, row.cost()?)));
         costs.max_by(|a, b| a.1.total_cmp(&b.1))
     };
