@@ -111,7 +111,7 @@ pub(crate) trait Request: Send + Sync {
     /// The table lacks a figure; a stop; as the route says.
     fn run(&self, stop: &Stop) -> Result<Modelled, BillingError>;
 
-    /// Runs it for its samples alone: rows may lack checks that take runs of their own.
+    /// Runs the rows that were ordered for their samples alone: they may lack checks that take runs of their own.
     ///
     /// # Errors
     /// Errors of [`Request::run`].

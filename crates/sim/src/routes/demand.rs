@@ -5,6 +5,7 @@
 
 mod calibrations;
 mod compare;
+mod readers;
 mod usl;
 
 use pagetoll_backend::Stop;
@@ -47,7 +48,7 @@ pub(crate) struct Request {
     pub(crate) ordered: Ordered,
     /// Numbers of vCPUs, ascending, each once.
     vcpus: Vec<u32>,
-    /// Readers of the userfaultfd; `None`: as many as vCPUs.
+    /// Readers of the userfaultfd; `None`: as many as vCPUs, and the best number.
     readers: Option<u32>,
     placement: Placement,
     sharing: Sharing,
@@ -123,6 +124,8 @@ impl super::Request for Request {
         let costs = &self.ordered.costs;
         let topology = costs.topology()?;
         let scenarios = scenarios(self);
+        let best = readers::best(self, topology, &scenarios, stop)?;
+        let scenarios = readers::with_best(&scenarios, &best);
         let calibrations = Calibrations::default();
         let machines = machines(&self.ordered, &scenarios, &calibrations, stop)?;
         let (machines, left_out) = meeting(machines)?;
@@ -140,9 +143,9 @@ impl super::Request for Request {
         let (mut rows, samples): (Vec<Row>, Vec<_>) = sampled.unzip();
         let mut notes = notes(self);
         notes.extend(left_out);
+        notes.extend(readers::note(&best));
         // Published were rates of a single userfaultfd.
         if self.sharing == Sharing::One {
-            notes.extend(with_one_reader(self, topology, &scenarios)?);
             notes.extend(compare::with_published(&mut rows, costs));
         }
         if self.sensitivity == Wanted::Yes {
@@ -195,7 +198,7 @@ fn runs_of(machines: &[Machine], cell: usize) -> Vec<&RunResult> {
     machines.iter().map(|one| &one.runs[cell]).collect()
 }
 
-/// Every row's scenario, in the order of the bill.
+/// Every ordered row's scenario, in the order of the bill.
 fn scenarios(request: &Request) -> Vec<Scenario> {
     let order = &request.ordered.order;
     let mut scenarios = Vec::new();
@@ -394,42 +397,6 @@ fn notes(request: &Request) -> Vec<String> {
 const CHECKED: &str = "checks: of the memory, userfaultfd and memslot that the threads share, which answer every conformance case as \
      Linux 6.18 does; in controls a broken pager misplaces pages, loses faults or resolves them twice";
 
-/// The gain of a single reader, which live bills have unless they are told otherwise, at the table's own values.
-fn with_one_reader(
-    request: &Request,
-    topology: Topology,
-    scenarios: &[Scenario],
-) -> Result<Option<String>, BillingError> {
-    let Ordered { costs, samples, .. } = &request.ordered;
-    let has_several = |one: &&Scenario| one.readers() > 1 && one.batch == 1;
-    let several: Vec<Scenario> = scenarios.iter().filter(has_several).copied().collect();
-    if request.readers.is_some() || several.is_empty() {
-        return Ok(None);
-    }
-    let with_one = several.iter().map(|scenario| Scenario {
-        readers: 1,
-        ..*scenario
-    });
-    let both: Vec<Scenario> = several.iter().copied().chain(with_one).collect();
-    let (seed, prices) = (samples.seed, costs.prices());
-    let calibration = calibrate(topology, &prices, seed)?;
-    let bench = Bench { topology, seed };
-    let runs = both.par_iter();
-    let runs = runs.map(|scenario| bench.run(&prices, &calibration, scenario));
-    let runs: Vec<RunResult> = runs.collect::<Result<_, _>>()?;
-    let (with_several, with_one) = runs.split_at(several.len());
-    let gains = several.iter().zip(with_several.iter().zip(with_one));
-    let gains = gains.map(|(scenario, (several, one))| {
-        let gain = one.pages_per_second / several.pages_per_second;
-        format!("{gain:.2}x at {} vCPUs", scenario.vcpus)
-    });
-    let gains: Vec<String> = gains.collect();
-    Ok(Some(format!(
-        "uffd has as many readers as vCPUs here; with 1, as live bills have, its rate at the table's own values is {}",
-        gains.join(", ")
-    )))
-}
-
 /// Names the figures that dominate each row: rates with one figure of the table at its low and at its high, calibrated
 /// anew.
 fn sensitivities(
@@ -461,8 +428,12 @@ fn sensitivities(
             at_high: high[cell],
         });
         let named: Vec<String> = dominating(all.collect()).iter().map(words).collect();
+        let readers = match scenario.readers() {
+            0 => String::new(),
+            readers => format!(", readers {readers}"),
+        };
         format!(
-            "sensitivity of {} at {} vCPUs, batch {}, thousand pages/s at a figure's low, value and high: {}",
+            "sensitivity of {} at {} vCPUs{readers}, batch {}, thousand pages/s at a figure's low, value and high: {}",
             scenario.mechanism.properties().name,
             scenario.vcpus,
             scenario.batch,

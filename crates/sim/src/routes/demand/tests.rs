@@ -51,7 +51,8 @@ fn every_check_passes_beside_a_broken_pager_that_fails_it() {
     (spec.demand.vcpus, spec.batches) = (Some(vec![1, 8]), Some(vec![1, 4]));
     request.ordered.order = Request::new(&spec).unwrap().ordered.order;
     let draft = billed(&request);
-    assert_eq!(draft.rows.len(), 4 * (1 + 1 + 2 + 2 + 2));
+    // uffd on 2, 4 and 8 vCPUs by the best number of readers as well.
+    assert_eq!(draft.rows.len(), 4 * (1 + 1 + 2 + 2 + 2) + 3 * 2);
     for row in &draft.rows {
         let properties = scenarios(&request)
             .into_iter()
@@ -90,24 +91,27 @@ fn tolls_have_the_kinds_that_renderings_look_for() {
 }
 
 #[test]
-fn one_reader_is_compared_where_there_are_several_that_nobody_ordered() {
-    let compared = |request: &Request| {
-        let notes = billed(request).notes;
-        notes
-            .into_iter()
-            .find(|note| note.starts_with("uffd has as many readers"))
+fn uffd_has_rows_of_the_best_number_of_readers_unless_it_is_ordered() {
+    let rows = |request: &Request| {
+        let draft = billed(request);
+        let uffd = draft.rows.iter().filter(|row| row.key.readers.is_some());
+        let uffd = uffd.map(|row| (row.key.vcpus.unwrap(), row.key.readers.unwrap()));
+        let note = draft.notes.into_iter();
+        let note = note.filter(|note| note.starts_with("readers of uffd: "));
+        (uffd.collect::<Vec<_>>(), note.collect::<Vec<_>>())
     };
-    let mut request = request(TABLE, 1);
-    request.vcpus = vec![1, 8];
-    let note = compared(&request).unwrap();
-    assert!(
-        note.contains("x at 8 vCPUs") && !note.contains(" 1 vCPU"),
-        "{note}"
-    );
+    let mut request = request(TABLE, 3);
+    request.vcpus = vec![1, 16];
+    let (keys, notes) = rows(&request);
+    assert_eq!(keys, [(1, 1), (16, 16), (16, 1)]);
+    assert!(notes[0].contains(": 1 at 16 vCPUs; "), "{notes:?}");
     request.readers = Some(8);
-    assert_eq!(compared(&request), None);
-    (request.readers, request.vcpus) = (None, vec![1]);
-    assert_eq!(compared(&request), None);
+    assert_eq!(rows(&request), (vec![(1, 8), (16, 8)], Vec::new()));
+    request.readers = None;
+    request.sharing = Sharing::PerVcpu;
+    assert_eq!(rows(&request), (vec![(1, 1), (16, 16)], Vec::new()));
+    (request.sharing, request.vcpus) = (Sharing::One, vec![1]);
+    assert_eq!(rows(&request), (vec![(1, 1)], Vec::new()));
 }
 
 #[test]
@@ -122,7 +126,13 @@ fn calibration_points_are_no_predictions_and_the_law_stands_beside_two_of_them()
         .collect();
     assert_eq!(fitted, [Some(1), Some(4), Some(1), Some(4)]);
     let with_law = |row: &Row| row.published.and_then(|p| p.scalability).is_some();
-    assert!(draft.rows.iter().all(with_law));
+    let as_published = |row: &Row| {
+        row.key
+            .readers
+            .is_none_or(|_| row.key.readers == row.key.vcpus)
+    };
+    let mut rows = draft.rows.iter();
+    assert!(rows.all(|row| with_law(row) == as_published(row)));
     let left_out = draft
         .notes
         .iter()
@@ -173,8 +183,8 @@ fn a_row_that_the_table_states_is_no_prediction_whatever_it_was_fitted_to() {
         .rows
         .iter()
         .filter(|row| row.key.method == Mechanism::Uffd.into());
-    let fitted: Vec<_> = uffd.map(|row| row.published.unwrap().fitted).collect();
-    assert_eq!(fitted, [true, false, false, true]);
+    let fitted = uffd.filter_map(|row| Some(row.published?.fitted));
+    assert_eq!(fitted.collect::<Vec<_>>(), [true, false, false, true]);
 }
 
 #[test]
@@ -195,7 +205,7 @@ fn sensitivity_names_figures_for_every_row() {
         .iter()
         .filter(|note| note.starts_with("sensitivity of"));
     let named: Vec<_> = named.collect();
-    assert_eq!(named.len(), 2);
+    assert_eq!(named.len(), 3);
     assert!(
         named.iter().all(|note| note.matches(" .. ").count() > 1),
         "{named:?}"
