@@ -1,9 +1,9 @@
 //! The time of a replay on a run that touches other pages than were recorded, predicted before it is measured. Pure.
 //!
-//! Two rehearsals give the costs; their guests touch the recorded set. The first replays all of it: the cost of its copies, and
-//! of touching a present page. The second replays a set without some of its pages: the cost of a fault. These faults come between
-//! touches of present pages, when the reader sleeps, and cost more than faults in a row. The number of faults follows from both
-//! sets and the batch.
+//! The costs come from two rehearsals, in which guests touch the recorded set. The first replays the whole set and gives the cost
+//! of a copy and of a touch that hits. The second leaves pages out of the replay and gives the cost of a fault. Its faults are
+//! spread among hits, so the reader has gone to sleep before each: they cost more than back-to-back faults. The number of faults
+//! follows from both sets and the batch.
 
 use std::collections::HashSet;
 
