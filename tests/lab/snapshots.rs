@@ -51,15 +51,6 @@ fn count_alike(one: &Bill, other: &Bill) -> Result<(), Failed> {
     )
 }
 
-/// Counts as `booted` has it, and gives how many guests were restored for it.
-fn counted_fresh(bench: &Bench, order: &str, booted: &Bill) -> Result<usize, Failed> {
-    let RestoredBill { bill, restored } = billed(bench, order, Some("--fresh"))?;
-    count_alike(booted, &bill)?;
-    let counted = bill.provenance.inputs.counted;
-    ensure(counted.is_none(), format!("{order}: --fresh did not count"))?;
-    Ok(restored)
-}
-
 fn races(bill: &Bill) -> impl Iterator<Item = &Check> {
     let checks = bill.rows.iter().flat_map(|row| &row.checks);
     checks.filter(|check| check.is_race())
@@ -78,18 +69,19 @@ pub(crate) fn race_as_booted(bench: &Bench) -> Result<(), Failed> {
 fn counts_as_booted(bench: &Bench, order: &str) -> Result<(), Failed> {
     let booted = billed(bench, order, Some("--cold"))?;
     ensure(booted.restored == 0, format!("{order}: --cold restored"))?;
-    if counted_fresh(bench, order, &booted.bill)? == 0 {
-        // It has left the snapshots.
-        let restored = counted_fresh(bench, order, &booted.bill)?;
-        ensure(restored > 0, format!("{order}: booted"))?;
-    }
+    let fresh = billed(bench, order, Some("--fresh"))?;
+    // Also where there was no snapshot yet.
+    ensure(fresh.restored > 0, format!("{order}: booted"))?;
+    count_alike(&booted.bill, &fresh.bill)?;
+    let counted = &fresh.bill.provenance.inputs.counted;
+    ensure(counted.is_none(), format!("{order}: --fresh did not count"))?;
     let kept = billed(bench, order, None)?.bill;
     count_alike(&booted.bill, &kept)?;
     let counted = &kept.provenance.inputs.counted;
     ensure(counted.is_some(), format!("{order}: counted again"))?;
     let is_conclusive = |check: &&Check| check.verdict != Verdict::Inconclusive;
     let raced_again = races(&kept).filter(|check| check.kept.is_none()).count();
-    let kept_before = races(&booted.bill).all(|check| is_conclusive(&check));
+    let kept_before = races(&fresh.bill).all(|check| is_conclusive(&check));
     ensure(
         !kept_before || raced_again == 0,
         format!("{order}: raced again"),

@@ -1,7 +1,8 @@
 //! One boot: a machine is started, its results are collected, and nothing of it is left.
 //!
-//! The guest stops its machine when it is ready. What it has to do is delivered then, and the machine goes on: a guest
-//! that was booted and one that was restored from a snapshot have the same past.
+//! The guest stops its machine when it is ready. What it has to do is delivered then, and the machine goes on. A boot that
+//! makes a snapshot ends with it, and the guest is restored from it like all later ones, so that all have the same past:
+//! a machine that goes on and one that is restored may differ by a few instructions in millions.
 //!
 //! The boot owns a folder with everything that QEMU reads and writes. When the guest fails, the console is kept in the
 //! cache's `logs` folder, one per kind of boot, and the error names it.
@@ -81,6 +82,8 @@ pub(crate) fn run(
     };
     loop {
         match attempt() {
+            Ok(None) => {}
+            Ok(Some(run)) => return Ok(run),
             Err(error) if more > 0 && is_qemus_fault(&error) => {
                 tracing::warn!(
                     "the boot {} is started again, since QEMU failed: {error}",
@@ -88,7 +91,7 @@ pub(crate) fn run(
                 );
                 more -= 1;
             }
-            result => return result,
+            Err(error) => return Err(error),
         }
     }
 }
@@ -108,7 +111,7 @@ fn is_qemus_fault(error: &LabError) -> bool {
     }
 }
 
-/// Boots or restores it once.
+/// Boots or restores it once. `None` when all that came of it is a snapshot.
 fn attempt(
     boot: Boot<'_>,
     entry: Option<&str>,
@@ -116,7 +119,7 @@ fn attempt(
     cache: &Cache,
     stop: &Stop,
     phase: &mut dyn Phase,
-) -> Result<GuestRun, LabError> {
+) -> Result<Option<GuestRun>, LabError> {
     let (saved, making) = match snapshot {
         Some(snapshot) => snapshot.saved_or_making(stop)?,
         None => (None, None),
@@ -154,8 +157,9 @@ fn attempt(
             if let Some(entry) = entry {
                 kept::keep(boot, entry, &qemu.lines, &reports, &folder, cache)?;
             }
-            Ok(GuestRun::new(boot.name, reports, folder))
+            Ok(Some(GuestRun::new(boot.name, reports, folder)))
         }
+        Err(Ending::Saved) => Ok(None),
         Err(Ending::Guest(problem)) => Err(LabError::Guest {
             boot: boot.name.to_owned(),
             problem,
@@ -186,8 +190,10 @@ impl Boot<'_> {
     }
 }
 
-/// Why a guest's results are not there.
+/// Reason for which a guest's results are not there.
 enum Ending {
+    /// The guest is a snapshot now.
+    Saved,
     /// The guest is to blame.
     Guest(String),
     /// The lab or its surroundings are.
@@ -273,7 +279,10 @@ impl Qemu<'_> {
                 if let Report::Done = report {
                     return Ok(reports);
                 }
-                phase.step(&next_after(&report));
+                // A guest that is restored from the snapshot in the making reports it again.
+                if self.making.is_none() {
+                    phase.step(&next_after(&report));
+                }
                 reports.push(report);
                 self.lines.push(line);
             }
@@ -290,7 +299,11 @@ impl Qemu<'_> {
             }
             if self.control.has_stopped()? {
                 let delivery = awaited.take().ok_or_else(stopped_twice)?;
-                snapshot.map_or(Ok(()), |snapshot| self.save(snapshot))?;
+                if let Some(snapshot) = snapshot
+                    && self.save(snapshot)?
+                {
+                    return Err(Ending::Saved);
+                }
                 self.making = None;
                 self.go_on(delivery)?;
                 watchdog.progress();
@@ -304,15 +317,15 @@ impl Qemu<'_> {
         self.ask("cont", json!({})).map(drop)
     }
 
-    /// Keeps the machine, which stands still, as a snapshot.
-    fn save(&mut self, snapshot: &Snapshot<'_>) -> Result<(), Ending> {
+    /// Keeps the machine, which stands still, as a snapshot, and returns whether it is found again.
+    fn save(&mut self, snapshot: &Snapshot<'_>) -> Result<bool, Ending> {
         let draft = snapshot.draft()?;
         let moved = self.move_state(|ours| draft.write(ours), Self::hand_over)?;
         // A full disk ends both.
         moved.here?;
         moved.by_qemu?;
         snapshot.publish(&draft, &self.folder.path(machine::CONSOLE))?;
-        Ok(())
+        Ok(snapshot.saved()?.is_some())
     }
 
     fn hand_over(&mut self, theirs: UnixStream) -> Result<(), Ending> {

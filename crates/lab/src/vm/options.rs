@@ -44,9 +44,9 @@ pub struct BootOptions {
 pub enum Reuse {
     /// Counts of the same guest with the same order; else a snapshot.
     Counts,
-    /// A snapshot of the guest, where there is one; a boot leaves one.
+    /// A snapshot of the guest, which is made where there is none.
     Snapshot,
-    /// None: the guest boots, and leaves no snapshot.
+    /// None: the guest boots, leaves no snapshot, and its counts are not kept.
     Nothing,
 }
 
@@ -63,7 +63,11 @@ impl BootOptions {
                 (Wanted::No, Wanted::Yes) => Reuse::Snapshot,
                 (Wanted::No, Wanted::No) => Reuse::Counts,
             },
-            keep_counts: Wanted::Yes,
+            // Kept counts are those of restored guests, so that an order has the same answer from either.
+            keep_counts: match lab.cold {
+                Wanted::Yes => Wanted::No,
+                Wanted::No => Wanted::Yes,
+            },
             timeout: lab.timeout.unwrap_or(timeout),
             keep_logs: lab.keep_logs.clone(),
         })

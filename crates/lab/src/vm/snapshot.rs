@@ -85,7 +85,7 @@ impl<'a> Snapshot<'a> {
     ///
     /// # Errors
     /// Those of the cache.
-    fn saved(&self) -> Result<Option<SnapshotFiles>, Error> {
+    pub(crate) fn saved(&self) -> Result<Option<SnapshotFiles>, Error> {
         let Some(entry) = self.cache.known(&self.name)? else {
             return Ok(None);
         };
