@@ -66,6 +66,14 @@ static uint64_t target_of(uint32_t word, uint64_t address)
 	return 0;
 }
 
+/* cpu_switch_to() in arch/arm64/kernel/entry.S: str lr, [x8]; ldr lr, [x8]; of no other function of the kernel. */
+static enum task_switch task_switch_of(uint32_t word, uint64_t address)
+{
+	if (address < KERNELS)
+		return NO_SWITCH;
+	return word == 0xf900011e ? SWITCH_OUT : word == 0xf940011e ? SWITCH_IN : NO_SWITCH;
+}
+
 struct instruction instruction_of_arm64(const uint8_t *code, size_t size, uint64_t address)
 {
 	struct instruction insn = { NO_MARK };
@@ -79,6 +87,7 @@ struct instruction instruction_of_arm64(const uint8_t *code, size_t size, uint64
 	insn.events = events_of(word);
 	insn.flow = flow_of(word);
 	insn.target = target_of(word, address);
+	insn.task_switch = task_switch_of(word, address);
 	if (insn.flow == CALL && insn.target - (address + size) < CALLED_OVER)
 		insn.flow = ONWARD;
 	return insn;

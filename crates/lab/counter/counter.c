@@ -224,7 +224,11 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 {
 	int fd = -1;
 
-	instruction_of = strcmp(info->target_name, "aarch64") ? instruction_of_x86_64 : instruction_of_arm64;
+	instruction_of = instruction_of_x86_64;
+	if (!strcmp(info->target_name, "aarch64")) {
+		instruction_of = instruction_of_arm64;
+		stack_without_hypervisor();
+	}
 	for (int i = 0; i < argc; i++) {
 		if (!strcmp(argv[i], "check=on"))
 			_exit(0);

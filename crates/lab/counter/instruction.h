@@ -10,6 +10,9 @@
 /* What is counted of instructions, beside their number. */
 enum event { CR3_WRITE, CR4_WRITE, INVLPG, INVPCID, SERIALISING, LOCKED, EVENTS };
 
+/* User space is below. */
+#define KERNELS (1ull << 63)
+
 /* Where execution goes after it. */
 enum flow {
 	/* To the next, or, where that is not 0, the target. */

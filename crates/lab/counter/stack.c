@@ -10,8 +10,6 @@
 /* A deeper stack begins anew. */
 #define DEPTH 256u
 
-/* User space is below. */
-#define KERNELS (1ull << 63)
 /* Xen's part of the address space: xen/arch/x86/include/asm/config.h, HYPERVISOR_VIRT_START to _END. */
 #define HYPERVISOR_FIRST 0xffff800000000000u
 #define HYPERVISOR_END 0xffff880000000000u
@@ -30,6 +28,8 @@ struct frame {
 struct count {
 	uint64_t instructions;
 	uint64_t repeated;
+	/* Where the block's last instruction jumps to; 0 of a call. */
+	uint64_t target;
 };
 
 struct task {
@@ -63,6 +63,8 @@ static struct count *counts;
 static uint32_t counts_size;
 /* Blocks know cells of before the last clearing. */
 static uint32_t clears = 1;
+/* arm64's kernels may lie where Xen lies on x86. */
+static bool with_hypervisor = true;
 
 struct block *block_new(uint32_t count)
 {
@@ -119,7 +121,7 @@ static uint32_t find_cell(uint64_t address)
 		counts = grown(counts, counts_size, sizeof(*counts));
 	}
 	if (cell == before)
-		counts[cell] = (struct count){ 0, 0 };
+		counts[cell] = (struct count){ 0 };
 	return cell;
 }
 
@@ -129,6 +131,8 @@ static struct count *count_of(struct block *block)
 		block->node = task->node;
 		block->clears = clears;
 		block->cell = find_cell(block->addresses[0]);
+		if (block->target && block->flow == ONWARD)
+			counts[block->cell].target = block->target;
 	}
 	return &counts[block->cell];
 }
@@ -190,7 +194,7 @@ static void return_from_call(uint64_t address)
 
 static bool is_hypervisors(uint64_t address)
 {
-	return address >= HYPERVISOR_FIRST && address < HYPERVISOR_END;
+	return with_hypervisor && address >= HYPERVISOR_FIRST && address < HYPERVISOR_END;
 }
 
 /*
@@ -298,6 +302,11 @@ static void go(const struct block *next, uint32_t executed)
 	}
 }
 
+void stack_without_hypervisor(void)
+{
+	with_hypervisor = false;
+}
+
 void stack_begin(struct block *block, uint64_t instructions)
 {
 	forget_tasks();
@@ -349,9 +358,13 @@ void stack_write(FILE *out)
 {
 	for (uint32_t i = 0; i < nodes.count; i++)
 		fprintf(out, "node %" PRIu64 " %" PRIx64 "\n", nodes.pairs[i].first, nodes.pairs[i].second);
-	for (uint32_t i = 0; i < cells.count; i++)
-		fprintf(out, "code %" PRIu64 " %" PRIx64 " %" PRIu64 " %" PRIu64 "\n", cells.pairs[i].first,
-			cells.pairs[i].second, counts[i].instructions, counts[i].repeated);
+	for (uint32_t i = 0; i < cells.count; i++) {
+		fprintf(out, "code %" PRIu64 " %" PRIx64 " %" PRIu64 " %" PRIu64, cells.pairs[i].first, cells.pairs[i].second,
+			counts[i].instructions, counts[i].repeated);
+		if (counts[i].target)
+			fprintf(out, " %" PRIx64, counts[i].target);
+		fprintf(out, "\n");
+	}
 	map_clear(&nodes);
 	map_clear(&cells);
 	clears++;

@@ -35,6 +35,8 @@ struct block {
 /* With room for so many addresses. */
 struct block *block_new(uint32_t count);
 
+/* No code is a hypervisor's, wherever it lies. */
+void stack_without_hypervisor(void);
 /* `instructions` counts all that were begun so far. The code of `block` goes on. */
 void stack_begin(struct block *block, uint64_t instructions);
 /* Code of `next` is about to be executed. */
@@ -55,8 +57,8 @@ struct entries stack_entries(void);
 /*
  * Writes what was counted, and forgets it: a line "node PARENT SITE" for each stack, numbered from 1 on, where 0 is the one
  * at the mark and SITE the address of the call in the parent's code; then "code NODE ADDRESS INSTRUCTIONS REPEATED" for each
- * block that a stack has executed, of which REPEATED are iterations of REP instructions after the first. Addresses are
- * hexadecimal.
+ * block that a stack has executed, of which REPEATED are iterations of REP instructions after the first; then, where its last
+ * instruction is a direct jump, " TARGET". Addresses are hexadecimal.
  */
 void stack_write(FILE *out);
 

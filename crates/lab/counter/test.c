@@ -76,6 +76,10 @@ static void test_task_switches(void)
 	assert(OF(in).task_switch == SWITCH_IN); /* mov 0x1b18(%rsi),%rsp */
 	assert(instruction_of_x86_64((const uint8_t *)in, sizeof(in) - 1, 0x400000).task_switch == NO_SWITCH);
 	assert(OF("\x48\x89\xe5").task_switch == NO_SWITCH); /* mov %rsp,%rbp */
+	assert(of_arm64(0xf900011e).task_switch == SWITCH_OUT); /* str lr, [x8] */
+	assert(of_arm64(0xf940011e).task_switch == SWITCH_IN); /* ldr lr, [x8] */
+	assert(of_arm64(0xf9400fe8).task_switch == NO_SWITCH); /* ldr x8, [sp, #24] */
+	assert(instruction_of_arm64((const uint8_t *)"\x1e\x01\x40\xf9", 4, 0x400000).task_switch == NO_SWITCH);
 }
 
 static void test_flow(void)
@@ -238,6 +242,13 @@ static void test_a_mark_in_the_middle_of_a_block(void)
 	EXPECT(blocks, 0, 1, "node 0 18\ncode 0 10 1 0\ncode 1 80 2 0\ncode 0 19 4 0\n");
 }
 
+static void test_a_jump_names_its_target(void)
+{
+	struct block *blocks[] = { block(0x10, 2, ONWARD, 0x80), block(0x80, 1, ONWARD, 0) };
+
+	EXPECT(blocks, NONE, 0, "code 0 10 2 0 80\ncode 0 80 1 0\n");
+}
+
 static void test_iterations_are_counted_apart(void)
 {
 	struct block *blocks[] = { block(0x10, 2, ONWARD, 0), block(0x11, 1, ONWARD, 0), block(0x11, 1, ONWARD, 0),
@@ -349,6 +360,7 @@ int main(void)
 	test_an_interrupted_jump();
 	test_a_new_program();
 	test_a_mark_in_the_middle_of_a_block();
+	test_a_jump_names_its_target();
 	test_iterations_are_counted_apart();
 	test_a_block_that_ends_early_goes_on();
 	test_each_task_has_its_stack();

@@ -53,9 +53,6 @@ impl Backend for Lab {
     fn support_on(&self, route: Route, arch: Arch) -> Support {
         match Harness::new(route) {
             Harness::Dom0(_) if arch == Arch::Arm64 => return Support::No(NO_PV.to_owned()),
-            Harness::Count if arch == Arch::Arm64 => {
-                return Support::No("programs are counted on x86-64 alone".to_owned());
-            }
             Harness::None => return Support::No(LIVE_ALONE.to_owned()),
             Harness::Dom0(_)
             | Harness::Count

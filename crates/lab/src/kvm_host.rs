@@ -26,7 +26,7 @@ use crate::vm::counter::Counter;
 use crate::vm::machine::{Firmware, Host, Machine, Mode, Variant};
 
 /// The module for AMD's virtualisation, which is what QEMU emulates of x86.
-const KVM_AMD: Modules = Modules {
+pub(crate) const KVM_AMD: Modules = Modules {
     wanted: &["kvm_amd"],
     needed: &["kvm_amd"],
     expected: "a kernel built with CONFIG_KVM_AMD",
@@ -272,7 +272,7 @@ fn inputs(request: &Request, materials: &Materials) -> Result<Inputs, LabError> 
 }
 
 /// A note on the processor.
-const fn note(arch: Arch) -> &'static str {
+pub(crate) const fn note(arch: Arch) -> &'static str {
     match arch {
         Arch::X86_64 => {
             "nested: QEMU's emulated SVM takes no instruction for the world switch itself, so that an exit costs what KVM does"

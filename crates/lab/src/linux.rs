@@ -97,6 +97,13 @@ impl Kernel {
 }
 
 impl Modules {
+    /// None, of any kernel.
+    pub(crate) const NONE: Self = Self {
+        wanted: &[],
+        needed: &[],
+        expected: "a kernel",
+    };
+
     fn find(&self, image: &KernelImage, root: &Entry) -> Result<Vec<Module>, Error> {
         let tree = ModuleTree::open(root)?;
         let Some(missing) = self.needed.iter().find(|name| !tree.provides(name)) else {

@@ -1,6 +1,6 @@
 //! Profiles of rows, and stacks of calls: counts of the plugin by function.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::Path;
 
@@ -63,8 +63,8 @@ pub(crate) fn symbols_of(file: &Path) -> Result<Symbols, Error> {
 /// Whose code it was, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    /// Empty for a guest without Xen.
-    pub(crate) hypervisor: Symbols,
+    /// None of a guest without Xen, whose kernel may lie anywhere.
+    pub(crate) hypervisor: Option<Symbols>,
     pub(crate) kernel: Symbols,
     pub(crate) program: Symbols,
     /// Files that a program had mapped, in place of `program`.
@@ -112,7 +112,7 @@ impl ProbeProfile {
             first: FIRST_STEP + files::first_of(boot.machine.firmware).iter().count(),
             executed: run.executed()?,
             names: Names {
-                hypervisor: Symbols::default(),
+                hypervisor: None,
                 kernel: Symbols::from_kallsyms(&String::from_utf8_lossy(&kallsyms)),
                 program: symbols_of(&boot.programs.probe_file)?,
                 objects: Vec::new(),
@@ -213,6 +213,12 @@ impl Profiling {
 }
 
 impl Names {
+    /// The kernel's function that begins at an address.
+    fn beginning_at(&self, address: u64) -> Option<FunctionName<'_>> {
+        self.kernel.beginning_at(address)?;
+        Some(self.function(address))
+    }
+
     fn function(&self, address: u64) -> FunctionName<'_> {
         let mut objects = self.objects.iter();
         if let Some(object) = objects.find(|object| object.addresses.contains(&address)) {
@@ -222,9 +228,9 @@ impl Names {
                 name: symbol.map_or(&object.unknown, |symbol| &symbol.name),
             };
         }
-        let (part, symbols) = match address {
-            _ if XEN.contains(&address) => (Part::Hypervisor, &self.hypervisor),
-            KERNELS.. => (Part::Kernel, &self.kernel),
+        let (part, symbols) = match (&self.hypervisor, address) {
+            (Some(hypervisor), _) if XEN.contains(&address) => (Part::Hypervisor, hypervisor),
+            (_, KERNELS..) => (Part::Kernel, &self.kernel),
             _ => (Part::UserSpace, &self.program),
         };
         let Some(symbol) = symbols.at(address) else {
@@ -329,6 +335,15 @@ impl<'a> Sample<'a> {
         self.per_page(tree.counts.iter().map(|count| count.instructions).sum())
     }
 
+    /// A function that is counted below one that is wanted, and below another.
+    pub(crate) fn shared(&self) -> Option<Shared<'a>> {
+        Jumps::new(self.executed, self.names).shared(|function| self.is_wanted(function))
+    }
+
+    fn is_wanted(&self, function: FunctionName<'_>) -> bool {
+        self.under.iter().any(|name| name == function.name)
+    }
+
     fn tree(&self) -> Tree<'a> {
         let mut tree = Tree::new();
         tree.add(self.executed, self.names, 1);
@@ -336,7 +351,7 @@ impl<'a> Sample<'a> {
             tree.add(less, self.names, -1);
         }
         if !self.under.is_empty() {
-            tree.keep(|function| self.under.iter().any(|name| name == function.name));
+            tree.keep(|function| self.is_wanted(function));
         }
         tree
     }
@@ -448,16 +463,22 @@ impl<'a> Tree<'a> {
     /// Adds what was executed, so many times.
     fn add(&mut self, executed: &Execution, names: &'a Names, times: i64) {
         let mut nodes = vec![ROOT];
-        let at = |nodes: &[usize], stack: u32| {
-            let stack = usize::try_from(stack).unwrap_or(usize::MAX);
-            nodes.get(stack).copied().unwrap_or(ROOT)
+        let jumps = Jumps::new(executed, names);
+        let called = |tree: &mut Self, nodes: &[usize], stack: u32, address| {
+            let of_stack = usize::try_from(stack).ok();
+            let caller = of_stack.and_then(|stack| nodes.get(stack).copied());
+            let way = jumps.way(stack, names.function(address));
+            let way = way.into_iter();
+            way.fold(caller.unwrap_or(ROOT), |caller, function| {
+                tree.called(caller, function)
+            })
         };
         for caller in &executed.callers {
-            let node = self.called(at(&nodes, caller.stack), names.function(caller.site));
+            let node = called(self, &nodes, caller.stack, caller.site);
             nodes.push(node);
         }
         for code in &executed.code {
-            let node = self.called(at(&nodes, code.stack), names.function(code.address));
+            let node = called(self, &nodes, code.stack, code.address);
             self.counts[node].add(Count {
                 instructions: times * signed(code.instructions),
                 repeated: times * signed(code.repeated),
@@ -502,6 +523,68 @@ impl<'a> Tree<'a> {
     }
 }
 
+/// A function that several others go on in, on one stack: what it executes for each is not known.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shared<'a> {
+    pub(crate) function: &'a str,
+    pub(crate) from: Vec<&'a str>,
+}
+
+/// Jumps to functions that go on with a system call, as the last call of its entry is one: by stack and function, those that
+/// jump there.
+struct Jumps<'a>(BTreeMap<(u32, FunctionName<'a>), BTreeSet<FunctionName<'a>>>);
+
+impl<'a> Jumps<'a> {
+    fn new(executed: &Execution, names: &'a Names) -> Self {
+        let mut jumps: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for code in &executed.code {
+            let target = code.target.and_then(|target| names.beginning_at(target));
+            let Some(to) = target else {
+                continue;
+            };
+            let from = names.function(code.address);
+            if from != to {
+                jumps.entry((code.stack, to)).or_default().insert(from);
+            }
+        }
+        Self(jumps)
+    }
+
+    /// Functions from the entry of a system call to this one, each of which has jumped to the next; this one alone where it
+    /// was not reached so, or from several entries.
+    fn way(&self, stack: u32, function: FunctionName<'a>) -> Vec<FunctionName<'a>> {
+        let mut way = vec![function];
+        let mut first = function;
+        while !is_system_call(first) {
+            let from = self.0.get(&(stack, first));
+            let Some(from) = from
+                .filter(|from| from.len() == 1)
+                .and_then(|from| from.first())
+            else {
+                return vec![function];
+            };
+            if way.contains(from) {
+                return vec![function];
+            }
+            way.insert(0, *from);
+            first = *from;
+        }
+        way
+    }
+
+    /// A function that several jump to, one of them part of what is wanted.
+    fn shared(&self, is_wanted: impl Fn(FunctionName<'a>) -> bool) -> Option<Shared<'a>> {
+        self.0.iter().find_map(|((stack, function), from)| {
+            let mut wanted = from.iter().map(|from| self.way(*stack, *from)[0]);
+            let is_shared = from.len() > 1 && wanted.any(&is_wanted);
+            is_shared.then(|| Shared {
+                function: function.name,
+                from: from.iter().map(|from| from.name).collect(),
+            })
+        })
+    }
+}
+
 /// A way into the kernel, outermost but for interrupts.
 #[derive(Clone, Copy)]
 enum Way<'a> {
@@ -532,10 +615,7 @@ impl<'a> Way<'a> {
             Self::Interrupt => Self::Interrupt,
             _ if is_interrupt(function) => Self::Interrupt,
             Self::SystemCall(_) | Self::PageFault => self,
-            Self::None | Self::Other => match SYSTEM_CALLS
-                .iter()
-                .find_map(|prefix| name.strip_prefix(prefix))
-            {
+            Self::None | Self::Other => match system_call(name) {
                 Some(call) => Self::SystemCall(call),
                 None if PAGE_FAULTS.contains(&name) => Self::PageFault,
                 None if function.part == Part::UserSpace => self,
@@ -545,21 +625,45 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Entries of system calls: arch/x86/include/asm/syscall_wrapper.h. Where several names are of one address, any of them may
-/// be the one that is known.
-pub(crate) const SYSTEM_CALLS: [&str; 4] = ["__x64_sys_", "__ia32_sys_", "__do_sys_", "__se_sys_"];
-/// Entries of page faults of a native kernel and of a PV guest: arch/x86/include/asm/idtentry.h, arch/x86/xen/xen-asm.S.
-const PAGE_FAULTS: [&str; 3] = [
+/// Entries of system calls: asm/syscall_wrapper.h of arch/x86 and arch/arm64. Where several names are of one address, any of
+/// them may be the one that is known.
+pub(crate) const SYSTEM_CALLS: [&str; 5] = [
+    "__x64_sys_",
+    "__ia32_sys_",
+    "__arm64_sys_",
+    "__do_sys_",
+    "__se_sys_",
+];
+
+/// The system call whose entry a function is.
+fn system_call(function: &str) -> Option<&str> {
+    let mut prefixes = SYSTEM_CALLS.iter();
+    prefixes.find_map(|prefix| function.strip_prefix(prefix))
+}
+
+fn is_system_call(function: FunctionName<'_>) -> bool {
+    function.part == Part::Kernel && system_call(function.name).is_some()
+}
+
+/// Entries of page faults of a native kernel and of a PV guest: arch/x86/include/asm/idtentry.h, arch/x86/xen/xen-asm.S; on
+/// arm64, where all exceptions have one entry, what it calls: arch/arm64/kernel/entry-common.c, arch/arm64/mm/fault.c.
+const PAGE_FAULTS: [&str; 7] = [
     "asm_exc_page_fault",
     "xen_asm_exc_page_fault",
     "exc_page_fault",
+    "el0_da",
+    "el0_ia",
+    "el1_abort",
+    "do_mem_abort",
 ];
 
-/// Entries of interrupts: of the kernel arch/x86/include/asm/idtentry.h, of Xen arch/x86/x86_64/entry.S and
-/// arch/x86/guest/hypervisor.c.
+/// Entries of interrupts: of the kernel arch/x86/include/asm/idtentry.h and arch/arm64/kernel/entry.S, of Xen
+/// arch/x86/x86_64/entry.S and arch/x86/guest/hypervisor.c.
 fn is_interrupt(function: FunctionName<'_>) -> bool {
-    const KERNELS: [&str; 4] = [
+    const KERNELS: [&str; 6] = [
         "asm_common_interrupt",
+        "el0t_64_irq",
+        "el1h_64_irq",
         "asm_exc_xen_hypervisor_callback",
         "xen_asm_exc_xen_hypervisor_callback",
         "exc_xen_hypervisor_callback",
@@ -625,6 +729,7 @@ mod tests {
             address,
             instructions,
             repeated,
+            target: None,
         };
         Execution {
             exceptions: 4,
@@ -645,6 +750,7 @@ mod tests {
 
     fn names() -> Names {
         Names {
+            hypervisor: Some(Symbols::default()),
             kernel: Symbols::from_kallsyms(KALLSYMS),
             ..Names::default()
         }
@@ -660,6 +766,65 @@ mod tests {
 
     fn rows() -> Vec<Row> {
         vec![Row::new(key(), Pages(4), Figures::of_runs(vec![2000.0]))]
+    }
+
+    /// An entry of a system call that jumps to the function that goes on, on one stack with another that does.
+    fn jumping(other: u64) -> (Execution, Names) {
+        let code = |address, instructions, target| Code {
+            stack: 1,
+            address,
+            instructions,
+            repeated: 0,
+            target,
+        };
+        let executed = Execution {
+            callers: vec![Caller {
+                stack: 0,
+                site: KERNEL + 4,
+            }],
+            code: vec![
+                code(KERNEL + 0x100, 10, Some(KERNEL + 0x200)),
+                code(KERNEL + 0x200, 50, Some(KERNEL + 0x208)),
+                code(KERNEL + 0x208, 450, None),
+                code(KERNEL + 0x300, 20, Some(other)),
+                code(KERNEL + 0x400, 2000, None),
+            ],
+            ..Execution::default()
+        };
+        let kernel = "ffffffff81000000 T do_syscall_64\nffffffff81000100 T __x64_sys_read\nffffffff81000200 T ksys_read\n\
+                      ffffffff81000300 T __x64_sys_write\nffffffff81000400 T ksys_write\n";
+        let names = Names {
+            kernel: Symbols::from_kallsyms(kernel),
+            ..Names::default()
+        };
+        (executed, names)
+    }
+
+    #[test]
+    fn a_system_call_goes_on_in_what_its_entry_jumps_to() {
+        let (executed, names) = jumping(KERNEL + 0x400);
+        let mut sample = Sample::new(&executed, &names, 10);
+        let entries = sample.profile_by_entry().entries;
+        let entries: Vec<_> = entries
+            .iter()
+            .map(|entry| (entry.name.as_str(), entry.cost_per_page))
+            .collect();
+        assert_eq!(entries, [("write", 202.0), ("read", 51.0)]);
+        let under = ["__x64_sys_read".to_owned()];
+        sample.under = &under;
+        assert_eq!((sample.cost(), sample.shared()), (51.0, None));
+    }
+
+    #[test]
+    fn a_function_that_two_system_calls_go_on_in_is_of_neither() {
+        let (executed, names) = jumping(KERNEL + 0x200);
+        let under = ["__x64_sys_read".to_owned()];
+        let mut sample = Sample::new(&executed, &names, 10);
+        assert_eq!(sample.shared(), None);
+        sample.under = &under;
+        let from = vec!["__x64_sys_read", "__x64_sys_write"];
+        let function = "ksys_read";
+        assert_eq!(sample.shared(), Some(Shared { function, from }));
     }
 
     #[test]

@@ -141,7 +141,7 @@ pub fn default_memory_mib() -> u64 {
         }
         .memory_mib()
     };
-    of(Firmware::Xen) + of(Firmware::Linux)
+    of(Firmware::Xen) + of(Firmware::Linux(Arch::X86_64))
 }
 
 /// Guest memory for the pages, and a sixteenth more for page tables and the kernel's own accounts of them.

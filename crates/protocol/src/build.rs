@@ -225,8 +225,8 @@ pub fn kvm_cases(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Erro
 ///
 /// # Errors
 /// Errors of [`init`].
-pub fn runner(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&RUNNER, Arch::X86_64, cache, stop)
+pub fn runner(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+    program(&RUNNER, arch, cache, stop)
 }
 
 /// The static program that reports what of a machine's settings has changed.

@@ -136,6 +136,12 @@ impl Symbols {
         self.functions.get(after.checked_sub(1)?)
     }
 
+    /// The function that begins at an address.
+    #[must_use]
+    pub fn beginning_at(&self, address: u64) -> Option<&Symbol> {
+        self.at(address).filter(|symbol| symbol.address == address)
+    }
+
     /// The function at an address; `None` also between functions whose sizes are known.
     #[must_use]
     pub fn enclosing(&self, address: u64) -> Option<&Symbol> {

@@ -370,7 +370,7 @@ options! {
     pub struct LabSpec {
         /// Boot machines with this processor [default: x86-64]
         #[arg(value_name = "ARCH")]
-        pub arch: Option<Arch> = "arch" on (Lab, Pin | Demand | Restore | Dirty | Discard),
+        pub arch: Option<Arch> = "arch" on (Lab, Pin | Demand | Restore | Dirty | Discard | Count),
         /// Run the host kernel of --arch arm64 in this mode [default: vhe]
         #[arg(value_name = "MODE")]
         pub kvm_mode: Option<KvmMode> = "kvm-mode" on (Lab, Demand | Restore | Dirty | Discard),
@@ -383,7 +383,7 @@ options! {
         pub headers: Option<PathBuf> = "headers" on (Lab, route) if route.is_xen_pv(),
         /// Take modules of a --kernel file from modules_install tree DIR
         #[arg(value_name = "DIR")]
-        pub modules: Option<PathBuf> = "modules" on (Lab, route) if route != Count,
+        pub modules: Option<PathBuf> = "modules" on (Lab, _),
         /// Boot this Xen: debian, debian:SUITE, fix:NAME, fix:none, or an image [default: debian; count: none]
         #[arg(value_name = "SRC", num_args = 0..=1, default_missing_value = "debian")]
         pub xen: Option<String> = "xen" on (Lab, route) if route.is_xen_pv() || route == Count,
@@ -422,7 +422,7 @@ options! {
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     #[cfg_attr(feature = "clap", command(next_help_heading = "Counting a program"))]
     pub struct CountSpec {
-        /// Run the program with N, 2N and 4N in place of {n}; count one operation by the difference
+        /// Run the program with N, 2N and 4N in place of n in braces; count one operation by the difference
         #[arg(value_name = "N", value_parser = number::<u64>)]
         pub vary: Option<u64> = "vary" on (Lab, Count),
         /// Take a whole run, with its start and its end, as N operations
@@ -452,6 +452,9 @@ options! {
         /// Emulate this processor [default: Nehalem]
         #[arg(value_name = "MODEL")]
         pub cpu: Option<Cpu> = "cpu" on (Lab, Count),
+        /// Give the guest /dev/kvm, on an emulated EPYC with SVM
+        #[arg(action = SetTrue)]
+        pub kvm: Wanted = "kvm" on (Lab, Count),
         /// Count in N more guests that differ in nothing that matters, for the spread [default: 1]
         #[arg(value_name = "N", value_parser = number::<u32>)]
         pub shake: Option<u32> = "shake" on (Lab, Count),

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use pagetoll_backend::Stop;
-use pagetoll_bill::Spec;
+use pagetoll_bill::{Arch, Spec};
 
 use super::bill;
 use super::watched::{attended, is_stopped};
@@ -18,17 +18,23 @@ use crate::failure::{self, Outcome};
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// The kernel of a built tree, below it.
-const BUILT_IMAGE: &str = "arch/x86/boot/bzImage";
+const fn built_image(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "arch/x86/boot/bzImage",
+        Arch::Arm64 => "arch/arm64/boot/Image",
+    }
+}
 
 /// Counts once; with `--watch`, again on every change, until a signal. A failure of the first count ends the command. Later failures
 /// are printed and the watch goes on, since a build may be half done.
 pub(crate) fn run(args: &mut CountArgs, verbosity: Verbosity) -> Result<Outcome> {
-    let kernels = &mut args.bill.spec.lab.kernels;
-    if kernels.is_empty() && Path::new(BUILT_IMAGE).is_file() {
+    let lab = &mut args.bill.spec.lab;
+    let (built, kernels) = (built_image(lab.arch.unwrap_or_default()), &mut lab.kernels);
+    if kernels.is_empty() && Path::new(built).is_file() {
         failure::note(&format!(
-            "the kernel is {BUILT_IMAGE} of this folder; --kernel names another"
+            "the kernel is {built} of this folder; --kernel names another"
         ));
-        kernels.push(BUILT_IMAGE.to_owned());
+        kernels.push(built.to_owned());
     }
     let mut seen = Look::new(&args.bill.spec);
     let outcome = bill::run(&args.bill, verbosity)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::{Available, Order, Row, Unavailable};
+use pagetoll_bill::{Arch, Available, Order, Row, Unavailable};
 use pagetoll_host::{Error, Surroundings};
 use pagetoll_images::kernel::modules::Part;
 use pagetoll_protocol::report::Hello;
@@ -199,10 +199,15 @@ impl Boots<'_> {
     }
 
     fn names(&self, machine: Machine, kallsyms: &str) -> Result<Names, Error> {
-        let xen = self.materials.xen.symbols.as_deref();
-        let xen = xen.filter(|_| machine.firmware == Firmware::Xen);
+        let hypervisor = match (machine.firmware, self.materials.xen.symbols.as_deref()) {
+            (Firmware::Xen, Some(file)) => Some(symbols_of(file)?),
+            (Firmware::Xen, None) => Some(Symbols::default()),
+            (Firmware::Linux(_) | Firmware::LinuxWithIommu(..) | Firmware::LinuxAsHost(_), _) => {
+                None
+            }
+        };
         Ok(Names {
-            hypervisor: xen.map_or_else(|| Ok(Symbols::default()), symbols_of)?,
+            hypervisor,
             kernel: Symbols::from_kallsyms(kallsyms),
             program: symbols_of(&self.materials.init)?,
             objects: Vec::new(),
@@ -278,7 +283,7 @@ pub(crate) fn machine(session: &Session, order: &Order) -> Machine {
         },
         firmware: match session.kind {
             Kind::Dom0 | Kind::Foreign | Kind::Race | Kind::Pv32 => Firmware::Xen,
-            Kind::Native => Firmware::Linux,
+            Kind::Native => Firmware::Linux(Arch::X86_64),
         },
         pages_mib: pages_mib(order.pages)
             + match session.kind {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use files::Files;
 use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::spec::{CountSpec, Cpu, Wanted};
-use pagetoll_bill::{Draft, Limits, Order, Spec, System};
+use pagetoll_bill::{Arch, Draft, Limits, Order, Spec, System};
 use pagetoll_host::{Error, Surroundings, capacity};
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
@@ -27,7 +27,7 @@ use crate::kernels::Builder;
 use crate::profile::SYSTEM_CALLS;
 use crate::request::{KernelRequest, Request};
 use crate::vm::cores::Cores;
-use crate::vm::machine::{Firmware, GUEST_BASE_MIB, Machine, Mode, Variant};
+use crate::vm::machine::{Firmware, GUEST_BASE_MIB, Host, Machine, Mode, Variant};
 
 use boots::Boots;
 
@@ -75,7 +75,10 @@ pub(crate) struct Asked {
     files: Vec<PathBuf>,
     files_of_run: Wanted,
     ram_mib: u64,
+    arch: Arch,
     cpu: Option<Cpu>,
+    /// KVM in the guest, which is a host then.
+    kvm: Wanted,
     shakes: u32,
     systems: Vec<System>,
 }
@@ -133,6 +136,7 @@ fn asked(spec: &Spec) -> Result<Asked, BackendError> {
             return Err(BackendError::bad_input(problem));
         }
     };
+    check_machine(spec)?;
     let cpu = match (count.cpu, has(DOMAIN)) {
         (None | Some(Cpu::Opteron), true) => Some(Cpu::Opteron),
         (Some(other), true) => {
@@ -155,12 +159,43 @@ fn asked(spec: &Spec) -> Result<Asked, BackendError> {
             LEAST_RAM_MIB,
             MOST_RAM_MIB,
         )?,
+        arch: spec.lab.arch.unwrap_or_default(),
         cpu,
+        kvm: count.kvm,
         shakes: count.shake.map_or(Ok(SHAKES), |shakes| {
             within("--shake", shakes, 0, MOST_SHAKES)
         })?,
         systems,
     })
+}
+
+/// Refuses options that exclude each other by the machine that they ask for.
+fn check_machine(spec: &Spec) -> Result<(), BackendError> {
+    let (lab, count) = (&spec.lab, &spec.count);
+    let kvm = count.kvm == Wanted::Yes;
+    let arm64 = lab.arch == Some(Arch::Arm64);
+    let refuse = |problem: &str| Err(BackendError::bad_input(problem));
+    match (&lab.xen, count.cpu) {
+        (Some(_), _) if arm64 => {
+            refuse("--xen: a PV dom0 is of x86-64; expected it without --arch arm64")
+        }
+        (Some(_), _) if kvm => {
+            refuse("--kvm: a PV dom0 has no virtualisation; expected it without --xen")
+        }
+        (_, Some(_)) if arm64 => {
+            refuse("--cpu: names a processor of x86-64; expected it without --arch arm64")
+        }
+        (_, Some(_)) if kvm => {
+            refuse("--cpu: with --kvm the processor is an EPYC with SVM; expected one of the two")
+        }
+        _ if kvm && arm64 => refuse(
+            "--kvm: expected it without --arch arm64: stacks are not followed through its exits",
+        ),
+        _ if lab.modules.is_some() && lab.xen.is_none() && !kvm => {
+            refuse("--modules: nothing is loaded; expected it with --xen or --kvm")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn has(words: &[String], word: &str) -> bool {
@@ -255,7 +290,7 @@ impl Asked {
         let stop = surroundings.stop;
         let folder = std::env::current_dir().map_err(Error::io("find", "the working folder"))?;
         let mut asked = self;
-        let mut files = Files::default();
+        let mut files = Files::new(asked.arch);
         files.folder(&folder)?;
         if let Some(word) = asked.words.first_mut() {
             let path = files::find_program(word)?;
@@ -319,12 +354,22 @@ impl Asked {
         }
     }
 
+    /// The processor, where it is not the one that x86-64 machines have by default.
+    fn processor(&self) -> Option<&'static str> {
+        match (self.arch, self.kvm) {
+            (Arch::Arm64, _) => Some("QEMU's max"),
+            (Arch::X86_64, Wanted::Yes) => Some("EPYC with SVM"),
+            (Arch::X86_64, Wanted::No) => self.cpu.map(Cpu::name),
+        }
+    }
+
     fn machine(&self, system: System, shake: u32) -> Machine {
         Machine {
             mode: Mode::Counting,
-            firmware: match system == System::XenPvDom0 {
-                true => Firmware::Xen,
-                false => Firmware::Linux,
+            firmware: match (system == System::XenPvDom0, self.kvm) {
+                (true, _) => Firmware::Xen,
+                (false, Wanted::Yes) => Firmware::LinuxAsHost(Host::Svm),
+                (false, Wanted::No) => Firmware::Linux(self.arch),
             },
             pages_mib: self.ram_mib - GUEST_BASE_MIB,
             xen: XenOptions::Default,

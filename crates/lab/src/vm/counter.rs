@@ -93,6 +93,8 @@ pub(crate) struct Code {
     pub(crate) instructions: u64,
     /// Iterations of REP instructions after the first, among these.
     pub(crate) repeated: u64,
+    /// The address that its last instruction jumps to, of a direct jump.
+    pub(crate) target: Option<u64>,
 }
 
 impl Execution {
@@ -250,6 +252,10 @@ fn parse_line(
                 address: next_address(&mut words)?,
                 instructions: next(&mut words)?,
                 repeated: next(&mut words)?,
+                target: match words.clone().next() {
+                    Some(_) => Some(next_address(&mut words)?),
+                    None => None,
+                },
             };
             (usize::try_from(code.stack).ok()? <= executed.callers.len())
                 .then(|| executed.code.push(code))?;
@@ -297,7 +303,7 @@ mod tests {
     #[test]
     fn steps_are_read_with_their_stacks() {
         let text = "step 1 0 0 0 0 0 0 0 0 0 0\nend\nstep 6 4096 8192 1 2 3 7 4 5 6 8\nnode 0 ffff800000000010\nnode 1 20\n\
-                    code 0 ffff800000000000 7 0\ncode 2 30 11 9\nend\n";
+                    code 0 ffff800000000000 7 0\ncode 2 30 11 9 20\nend\n";
         let steps = parse(text).unwrap();
         let flushes = Flushes {
             cr3: 4096,
@@ -306,11 +312,12 @@ mod tests {
             invpcid: 2,
         };
         let caller = |stack, site| Caller { stack, site };
-        let code = |stack, address, instructions, repeated| Code {
+        let code = |stack, address, instructions, repeated, target| Code {
             stack,
             address,
             instructions,
             repeated,
+            target,
         };
         let expected = Execution {
             flushes,
@@ -321,7 +328,10 @@ mod tests {
             accesses: 6,
             begins: 8,
             callers: vec![caller(0, 0xffff_8000_0000_0010), caller(1, 0x20)],
-            code: vec![code(0, 0xffff_8000_0000_0000, 7, 0), code(2, 0x30, 11, 9)],
+            code: vec![
+                code(0, 0xffff_8000_0000_0000, 7, 0, None),
+                code(2, 0x30, 11, 9, Some(0x20)),
+            ],
         };
         assert_eq!(steps[&6], expected);
         assert_eq!(steps[&1], Execution::default());
@@ -338,6 +348,7 @@ mod tests {
             "step 1 0 0 0 0 0 0 0 0 0 0\nnode 1 10",
             "step 1 0 0 0 0 0 0 0 0 0 0\ncode 1 10 1 0",
             "step 1 0 0 0 0 0 0 0 0 0 0\ncode 0 xyz 1 0",
+            "step 1 0 0 0 0 0 0 0 0 0 0\ncode 0 10 1 0 xyz",
             "other 1",
         ] {
             let error = parse(&format!("{bad}\nend\n")).unwrap_err();

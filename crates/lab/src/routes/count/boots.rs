@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::Stop;
+use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Arch, Inputs, System, Unavailable};
 use pagetoll_host::tools::{self, Images};
 use pagetoll_host::{Error, Surroundings};
+use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::kernel::modules::Part;
-use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 use pagetoll_images::xen::{self, XenImage, XenSource};
 use pagetoll_protocol::build;
 use pagetoll_protocol::report::{Hello, Report};
@@ -18,8 +19,10 @@ use pagetoll_units::Pages;
 use pagetoll_xentrace::symbols::Symbols;
 
 use super::{Asked, Measure, Program, files};
-use crate::draft::{Clock, image};
+use crate::draft::{Clock, image, part_of_stack};
 use crate::error::LabError;
+use crate::kvm_host;
+use crate::linux::{Kernel, Modules, in_guest};
 use crate::profile::{KALLSYMS, MappedObject, Names, symbols_of};
 use crate::request::KernelRequest;
 use crate::vm::boot;
@@ -51,7 +54,7 @@ const ENVIRONMENT: &str = "environment";
 pub(super) fn check_tools(asked: &Asked, request: &KernelRequest<'_>) -> Result<(), Error> {
     let of_debian = matches!(request.kernel, KernelSource::Debian { .. });
     let xen_of_debian = asked.boots_xen() && matches!(request.xen, XenSource::Debian { .. });
-    tools::check_lab(Arch::X86_64, Images::new(of_debian || xen_of_debian))
+    tools::check_lab(asked.arch, Images::new(of_debian || xen_of_debian))
 }
 
 impl Asked {
@@ -104,7 +107,7 @@ fn command(point: usize) -> String {
 
 /// Files that the guests boot.
 pub(super) struct Materials {
-    kernel: KernelImage,
+    kernel: Kernel,
     /// The kernel in the form that boots without Xen.
     native: PathBuf,
     xen: Option<Hypervisor>,
@@ -133,26 +136,40 @@ impl Materials {
         let Surroundings { cache, stop, .. } = surroundings;
         let freshness = request.freshness();
         let mut phase = surroundings.progress.begin("images", 3);
-        let kernel = kernel::obtain(&request.kernel, Arch::X86_64, cache, freshness, stop)?;
+        let modules = match asked.kvm {
+            Wanted::Yes => &kvm_host::KVM_AMD,
+            Wanted::No => &Modules::NONE,
+        };
+        let kernel = Kernel::obtain(
+            &request.kernel,
+            asked.arch,
+            modules,
+            freshness,
+            surroundings,
+        )?;
+        let image = &kernel.image;
         phase.step("Linux");
         let xen = match asked.boots_xen() {
             true => {
-                kernel.require_pv(cache)?;
+                image.require_pv(cache)?;
                 Some(Hypervisor {
                     image: xen::obtain(&request.xen, cache, freshness, stop)?,
-                    vmlinux: kernel.vmlinux(cache, stop)?,
-                    privcmd: kernel.xen_driver("xen-privcmd")?,
+                    vmlinux: image.vmlinux(cache, stop)?,
+                    privcmd: image.xen_driver("xen-privcmd")?,
                 })
             }
             false => None,
         };
         phase.step("guest programs");
-        let counter = Counter::obtain(Arch::X86_64, Detail::Stacks, cache, stop)?;
+        let counter = Counter::obtain(asked.arch, Detail::Stacks, cache, stop)?;
         let materials = Self {
             xen,
-            init: build::init(Arch::X86_64, cache, stop)?,
-            runner: build::runner(cache, stop)?,
-            native: kernel.soonest(cache, stop)?,
+            init: build::init(asked.arch, cache, stop)?,
+            runner: build::runner(asked.arch, cache, stop)?,
+            native: match asked.arch {
+                Arch::X86_64 => image.soonest(cache, stop)?,
+                Arch::Arm64 => image.image.clone(),
+            },
             counter: counter.map_err(|Unavailable(reason)| Error::Environment {
                 what: format!("a count needs QEMU's plugins: {reason}"),
                 remedy: "install a QEMU from 7.2 to 10 that has them, as Debian's and Ubuntu's do"
@@ -240,10 +257,15 @@ impl Boots<'_> {
         if let Some(Part::Module(bytes)) = xen.map(|xen| &xen.privcmd) {
             files.file(PRIVCMD_MODULE, bytes.as_slice());
         }
+        let modules = &self.materials.kernel.modules;
+        let module_names: Vec<_> = modules.iter().map(in_guest).collect();
+        for (name, module) in module_names.iter().zip(modules) {
+            files.file(name, module.bytes.as_slice());
+        }
         if job.shake > 0 {
             files.file("padding", padding);
         }
-        files.steps(&self.steps(xen));
+        files.steps(&self.steps(xen, &module_names));
         files.deliver(RUNS, order(&asked.runner_steps(&folder)).into_bytes());
         let mapping = [
             RunnerStep::Folder(folder.clone().into_owned()),
@@ -278,7 +300,7 @@ impl Boots<'_> {
         self.clock.time(&format!("functions {name}"), read)
     }
 
-    fn steps(&self, xen: Option<&Hypervisor>) -> Vec<Step> {
+    fn steps(&self, xen: Option<&Hypervisor>, modules: &[String]) -> Vec<Step> {
         let asked = &self.program.asked;
         let privcmd = xen.and_then(|xen| match xen.privcmd {
             Part::Module(_) => Some(Step::Module(PRIVCMD_MODULE.to_owned())),
@@ -292,6 +314,7 @@ impl Boots<'_> {
         let output = output.then(|| Step::Publish(OUTPUT.to_owned()));
         [Step::Settle]
             .into_iter()
+            .chain(modules.iter().cloned().map(Step::Module))
             .chain(privcmd)
             .chain(asked.first_steps())
             .chain([run(RUNS)])
@@ -343,9 +366,10 @@ impl Boots<'_> {
             hello,
             executed,
             names: Names {
-                hypervisor: match xen.and_then(|xen| xen.image.symbols.as_deref()) {
-                    Some(file) => symbols_of(file)?,
-                    None => Symbols::default(),
+                hypervisor: match xen.map(|xen| xen.image.symbols.as_deref()) {
+                    Some(Some(file)) => Some(symbols_of(file)?),
+                    Some(None) => Some(Symbols::default()),
+                    None => None,
                 },
                 kernel: Symbols::from_kallsyms(blob(KALLSYMS)),
                 program: Symbols::default(),
@@ -391,12 +415,13 @@ impl Boots<'_> {
             ("linux-release", Some(hello.release.clone())),
             (
                 "qemu",
-                Some(vm::qemu_version(Arch::X86_64, self.surroundings.stop)?),
+                Some(vm::qemu_version(asked.arch, self.surroundings.stop)?),
             ),
             ("guest-ram", Some(format!("{} MiB", asked.ram_mib))),
-            ("cpu", asked.cpu.map(|cpu| cpu.to_string())),
+            ("cpu", asked.processor().map(str::to_owned)),
         ];
-        let known = parts.into_iter();
+        let arch = part_of_stack(asked.arch).map(|(name, arch)| (name, Some(arch)));
+        let known = parts.into_iter().chain(arch);
         Ok(known
             .filter_map(|(name, version)| Some((name.to_owned(), version?)))
             .collect())
@@ -417,7 +442,7 @@ impl Boots<'_> {
         } = self.materials;
         let asked = &self.program.asked;
         let mut images = vec![
-            image("linux", &kernel.image)?,
+            image("linux", &kernel.image.image)?,
             image("init", init)?,
             image("runner", runner)?,
         ];
@@ -434,7 +459,7 @@ impl Boots<'_> {
             boots: systems
                 .map(|&system| asked.machine(system, 0).command().to_string())
                 .collect(),
-            packages: packages.chain(&kernel.packages).cloned().collect(),
+            packages: packages.chain(&kernel.image.packages).cloned().collect(),
             images,
             ..Inputs::default()
         })

@@ -13,6 +13,7 @@ use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use pagetoll_backend::{Stop, input};
+use pagetoll_bill::Arch;
 use pagetoll_host::Error;
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::SearchPath;
@@ -36,11 +37,13 @@ const TRUSTED: [&str; 6] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
 ];
-const ELF: &str = "an x86-64 ELF program, or a script";
+const ELF: &str = "an ELF program of the guest's processor, or a script";
 
 /// Files of this host by their paths, and folders.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Files {
+    /// The guest's processor.
+    arch: Arch,
     /// Path in the guest, without a leading slash, and here.
     files: BTreeMap<String, PathBuf>,
     folders: Vec<String>,
@@ -50,6 +53,17 @@ pub(super) struct Files {
 }
 
 impl Files {
+    /// None yet, for a guest with this processor.
+    pub(super) const fn new(arch: Arch) -> Self {
+        Self {
+            arch,
+            files: BTreeMap::new(),
+            folders: Vec::new(),
+            library_folders: Vec::new(),
+            bytes: 0,
+        }
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Path)> {
         let files = self.files.iter();
         files.map(|(name, path)| (name.as_str(), path.as_path()))
@@ -83,7 +97,7 @@ impl Files {
         stop: &Stop,
     ) -> Result<(), Error> {
         let bytes = self.file(what, path)?;
-        match kind(&bytes) {
+        match kind(&bytes, self.arch) {
             Kind::Elf(Some(loader)) => self.libraries(what, path, &loader, stop),
             Kind::Elf(None) => Ok(()),
             Kind::Script(interpreter) => self.program(what, &interpreter, stop),
@@ -103,7 +117,7 @@ impl Files {
     ) -> Result<(), Error> {
         if !path.is_dir() {
             let bytes = self.file(what, path)?;
-            return match kind(&bytes) {
+            return match kind(&bytes, self.arch) {
                 Kind::Elf(Some(loader)) => self.libraries(what, path, &loader, stop),
                 Kind::Elf(None) | Kind::Script(_) | Kind::Foreign(_) => Ok(()),
             };
@@ -134,6 +148,14 @@ impl Files {
         folder: &Path,
         stop: &Stop,
     ) -> Result<(), Error> {
+        if self.is_foreign() {
+            return Err(Error::BadInput {
+                what: "--files-of-run",
+                value: words.join(" "),
+                problem: format!("is a program of {}, which does not run here", self.arch),
+                expected: "--file for each of its files".to_owned(),
+            });
+        }
         let log = tempfile::NamedTempFile::new().map_err(Error::io("create", "strace's output"))?;
         let arguments = ["-f", "-qq", "-z", "-s", "4096", "-e", "trace=%file", "-o"];
         let mut run = Run::new("strace")
@@ -174,6 +196,10 @@ impl Files {
         loader: &Path,
         stop: &Stop,
     ) -> Result<(), Error> {
+        if self.is_foreign() {
+            let problem = format!("is dynamic, and loaders of {} do not run here", self.arch);
+            return Err(Error::bad_file(what, program, problem, "a static program"));
+        }
         let name = loader.file_name().unwrap_or_default().to_string_lossy();
         if !["ld-linux", "ld-musl"]
             .iter()
@@ -217,6 +243,11 @@ impl Files {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether the guest's programs do not run on this host.
+    fn is_foreign(&self) -> bool {
+        Arch::of_machine(std::env::consts::ARCH) != Some(self.arch)
     }
 
     /// Adds one file and returns what it holds.
@@ -308,11 +339,11 @@ enum Kind {
     Elf(Option<PathBuf>),
     /// With its interpreter.
     Script(PathBuf),
-    /// No program that an x86-64 guest runs, and why.
+    /// No program that the guest runs, and why.
     Foreign(String),
 }
 
-fn kind(bytes: &[u8]) -> Kind {
+fn kind(bytes: &[u8], arch: Arch) -> Kind {
     if let Some(line) = bytes.strip_prefix(b"#!") {
         let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let line = String::from_utf8_lossy(line).into_owned();
@@ -326,8 +357,13 @@ fn kind(bytes: &[u8]) -> Kind {
         return Kind::Foreign("is not an ELF file".to_owned());
     };
     let machine = header.e_machine(endian);
-    if machine != elf::EM_X86_64 {
+    let expected = match arch {
+        Arch::X86_64 => elf::EM_X86_64,
+        Arch::Arm64 => elf::EM_AARCH64,
+    };
+    if machine != expected {
         return Kind::Foreign(match machine {
+            elf::EM_X86_64 => "is an ELF file of x86-64".to_owned(),
             elf::EM_AARCH64 => "is an ELF file of arm64".to_owned(),
             elf::EM_RISCV => "is an ELF file of RISC-V".to_owned(),
             other => format!("is an ELF file of machine {other}"),

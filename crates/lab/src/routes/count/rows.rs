@@ -2,7 +2,8 @@
 
 use pagetoll_backend::Stacks;
 use pagetoll_bill::route::Count;
-use pagetoll_bill::{Figures, Operation, Row, RowKey, System};
+use pagetoll_bill::spec::Wanted;
+use pagetoll_bill::{Arch, Figures, Operation, Row, RowKey, System};
 use pagetoll_protocol::report::ProgramRun;
 use pagetoll_pv::rows::tolls_beside;
 use pagetoll_units::Pages;
@@ -11,7 +12,8 @@ use regex::Regex;
 use super::boots::ProgramBoot;
 use super::{Asked, Measure, Program};
 use crate::error::LabError;
-use crate::profile::{Profiling, Sample};
+use crate::kvm_host;
+use crate::profile::{Profiling, Sample, Shared};
 
 /// Part of the shortest run, one in so many, by which the longest has to be longer.
 const LEAST_GROWTH: u64 = 100;
@@ -32,14 +34,11 @@ pub(super) fn check(run: &ProgramRun, asked: &Asked, boot: &str) -> Result<(), L
             asked.ram_mib
         )
     } else if signal == SIGILL {
-        let cpu = asked
-            .cpu
-            .map_or("Nehalem, which has no AVX".to_owned(), |cpu| {
-                cpu.to_string()
-            });
-        format!(
-            "executed an instruction that the processor lacks: it is {cpu}; choose another by --cpu"
-        )
+        let cpu = match asked.processor() {
+            Some(cpu) => cpu.to_owned(),
+            None => "Nehalem, which has no AVX; choose another by --cpu".to_owned(),
+        };
+        format!("executed an instruction that the processor lacks: it is {cpu}")
     } else if signal != 0 {
         format!("was killed by signal {signal}")
     } else if code == NOT_RUN {
@@ -174,7 +173,18 @@ fn row(program: &Program, system: System, boots: &[ProgramBoot]) -> Result<Row, 
         return Ok(Row::unavailable(key, Pages(1), "nothing was reported"));
     };
     check_growth(asked, first)?;
-    let cost = first.sample(slope, &asked.under).cost();
+    let sample = first.sample(slope, &asked.under);
+    if let Some(Shared { function, from }) = sample.shared() {
+        let from = from.join(" and ");
+        return Err(LabError::Program {
+            boot: system.to_string(),
+            problem: format!(
+                "{from} go on in {function} by a jump, so that what it executes for each is not known; expected a program that \
+                 makes one of them, or --under {function} for both"
+            ),
+        });
+    }
+    let cost = sample.cost();
     let mut furthest = 0.0_f64;
     let mut compared = 0;
     for boot in of_system() {
@@ -278,6 +288,9 @@ pub(super) fn notes(program: &Program, rows: &[Row]) -> Vec<String> {
             Measure::Whole(_) | Measure::Printed(_) | Measure::Marks => "",
         }
     ));
+    if asked.kvm == Wanted::Yes || asked.arch != Arch::default() {
+        notes.push(kvm_host::note(asked.arch).to_owned());
+    }
     notes.push("one vCPU: nothing waits for another CPU, and no instruction is a time".to_owned());
     for row in rows {
         let unsteady = row.figures().filter(|figures| figures.is_unsteady());
