@@ -53,7 +53,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// Tests that run beside each other, as many as the host has CPUs: most of their guests have one. The longest come first.
-const BESIDE: [(&str, Test); 43] = [
+const BESIDE: [(&str, Test); 46] = [
     ("a_dom0_bills_itself_as_the_lab_does", inside::counted),
     (
         "restored_guests_count_as_booted_ones",
@@ -68,6 +68,9 @@ const BESIDE: [(&str, Test); 43] = [
     ("a_hostile_program_ends_with_its_guest", counts::hostile),
     ("an_unsteady_program_is_not_compared", counts::unsteady),
     ("a_part_of_a_program_is_counted", counts::parts),
+    ("a_system_call_is_counted_to_its_end", counts::system_calls),
+    ("a_program_of_arm64_is_counted", counts::on_arm64),
+    ("a_program_with_a_guest_is_counted", counts::of_kvm),
     ("marks_of_a_rust_program_are_counted", counts::rust_marks),
     ("a_watched_program_is_counted_again", counts::watched),
     ("a_program_maps_another_domain", counts::of_another_domain),

@@ -6,10 +6,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use libtest_mimic::Failed;
-use pagetoll_bill::{Bill, Operation, Row, System};
+use pagetoll_bill::{Arch, Bill, Operation, Row, System};
+use pagetoll_host::tools::Tool;
 use rustix::process::Signal;
 
-use crate::bench::{Bench, ensure, must_fail, must_succeed, wait_within};
+use crate::bench::{Bench, ensure, lacks, must_fail, must_succeed, wait_within};
 use crate::signals;
 
 /// Maps, writes and unmaps as many pages as the default bill has, the unmapping between marks.
@@ -47,6 +48,8 @@ int main(int argc, char **argv)
 "#;
 const HOSTILE: &str = include_str!("hostile.c");
 const MAPPER: &str = include_str!("mapper.c");
+const EXITS: &str = include_str!("exits.c");
+const PIPES: &str = include_str!("pipes.c");
 /// Between a row of a bill and the same counted of a program: both have timer ticks in them.
 const TOLERANCE: f64 = 0.001;
 /// Time limit of a count beside other guests.
@@ -54,11 +57,21 @@ const COUNTED: Duration = Duration::from_secs(300);
 
 /// A program of that source.
 fn built(bench: &Bench, name: &str, source: &str, options: &[&str]) -> Result<PathBuf, Failed> {
+    built_for(bench, Arch::X86_64, name, source, options)
+}
+
+fn built_for(
+    bench: &Bench,
+    arch: Arch,
+    name: &str,
+    source: &str,
+    options: &[&str],
+) -> Result<PathBuf, Failed> {
     let file = bench.folder.path().join(format!("{name}.c"));
     fs::write(&file, source)?;
     let program = bench.folder.path().join(name);
     let headers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging");
-    let mut compile = Command::new("gcc");
+    let mut compile = Command::new(Tool::compiler(arch).program());
     compile.args(["-O2", "-w", "-I", headers, "-o"]);
     must_succeed({
         compile.arg(&program).arg(&file).args(options);
@@ -221,6 +234,80 @@ pub(crate) fn parts(bench: &Bench) -> Result<(), Failed> {
     must_fail(nothing, 3, &["executes nothing below", "getppid"])
 }
 
+/// The share of a cost that these ways into the kernel have.
+fn share_of(bill: &Bill, ways: &[&str]) -> Result<f64, Failed> {
+    let row = bill.rows.first().ok_or("no row")?;
+    let entries = row.profile.iter().flat_map(|profile| &profile.entries);
+    let entries = entries.filter(|entry| ways.contains(&entry.name.as_str()));
+    let sum: f64 = entries.map(|entry| entry.cost_per_page).sum();
+    Ok(sum / row.cost().ok_or("no cost")?)
+}
+
+/// What a system call executes, though its entry jumps to the rest of it, and another process runs meanwhile.
+pub(crate) fn system_calls(bench: &Bench) -> Result<(), Failed> {
+    built(bench, "pipes", PIPES, &["-static"])?;
+    let bill = counted(bench, "--shake 0 --vary 1000 -- ./pipes {n}")?;
+    let share = share_of(&bill, &["read", "write"])?;
+    ensure(share > 0.8, format!("read and write are {share}"))?;
+    let read = counted(bench, "--shake 0 --vary 1000 --syscall read -- ./pipes {n}")?;
+    let cost_of = |bill: &Bill| cost(bill, Operation::Run, System::Native);
+    let (read, whole) = (cost_of(&read)?, cost_of(&bill)?);
+    let expected = whole * share_of(&bill, &["read"])?;
+    // The whole call has the interrupts of it as well.
+    ensure(
+        (read / expected - 1.0).abs() < 0.01,
+        format!("read is {read}, by way {expected} of {whole}"),
+    )
+}
+
+/// A program of arm64: to the last digit, by way into the kernel, and between its marks.
+pub(crate) fn on_arm64(bench: &Bench) -> Result<(), Failed> {
+    if lacks("a_program_of_arm64_is_counted", Arch::Arm64) {
+        return Ok(());
+    }
+    built_for(bench, Arch::Arm64, "marked-arm64", MARKED, &["-static"])?;
+    built_for(bench, Arch::Arm64, "pipes-arm64", PIPES, &["-static"])?;
+    let marked = "--arch arm64 --shake 0 --marks -- ./marked-arm64 4096";
+    let bill = counted(bench, marked)?;
+    let again = counted(bench, &format!("--fresh {marked}"))?;
+    let cost_of = |bill: &Bill| cost(bill, Operation::Run, System::Native);
+    ensure(
+        cost_of(&bill)? == cost_of(&again)?,
+        "a second count differs",
+    )?;
+    let (cost, share) = (cost_of(&bill)? / 4096.0, share_of(&bill, &["munmap"])?);
+    ensure(
+        (100.0..10_000.0).contains(&cost) && share > 0.9,
+        format!("munmap is {share} of {cost} a page"),
+    )?;
+    let order = "--arch arm64 --shake 0 --vary 1000 -- ./pipes-arm64 {n}";
+    let share = share_of(&counted(bench, order)?, &["read", "write"])?;
+    ensure(share > 0.8, format!("read and write are {share}"))?;
+    built_for(bench, Arch::Arm64, "dynamic", MARKED, &[])?;
+    let dynamic = count(bench, "--arch arm64 --ops 1 -- ./dynamic 1");
+    must_fail(dynamic, 2, &["is dynamic", "expected a static program"])
+}
+
+/// A program that has a guest of its own.
+pub(crate) fn of_kvm(bench: &Bench) -> Result<(), Failed> {
+    built(bench, "exits", EXITS, &["-static"])?;
+    let order = "--kvm --shake 0 --vary 1000 -- ./exits {n}";
+    let bill = counted(bench, order)?;
+    let again = counted(bench, &format!("--fresh {order}"))?;
+    let cost_of = |bill: &Bill| cost(bill, Operation::Run, System::Native);
+    ensure(
+        cost_of(&bill)? == cost_of(&again)?,
+        "a second count differs",
+    )?;
+    let (cost, share) = (cost_of(&bill)?, share_of(&bill, &["ioctl"])?);
+    ensure(
+        (1000.0..20_000.0).contains(&cost) && share > 0.8,
+        format!("ioctl is {share} of {cost} an exit"),
+    )?;
+    let without = count(bench, "--shake 0 --ops 1 -- ./exits 1");
+    must_fail(without, 3, &["ended with exit code 1"])
+}
+
 /// A program whose cost is not one of an operation: its bill says so, and nothing is compared with it.
 pub(crate) fn unsteady(bench: &Bench) -> Result<(), Failed> {
     built(bench, "square", SQUARE, &[])?;
@@ -297,6 +384,37 @@ pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
             "which a guest has of its own",
         ),
         ("--ops 1 -- ./marked {domid}", 2, "expected --xen"),
+        (
+            "--ops 1 --xen --arch arm64 -- ./marked 4",
+            2,
+            "--xen: a PV dom0",
+        ),
+        (
+            "--ops 1 --cpu max --arch arm64 -- ./marked 4",
+            2,
+            "--cpu: names",
+        ),
+        (
+            "--ops 1 --kvm --arch arm64 -- ./marked 4",
+            2,
+            "--kvm: expected it without",
+        ),
+        ("--ops 1 --kvm --xen -- ./marked 4", 2, "--kvm: a PV dom0"),
+        (
+            "--ops 1 --kvm --cpu max -- ./marked 4",
+            2,
+            "expected one of the two",
+        ),
+        (
+            "--ops 1 --modules . -- ./marked 4",
+            2,
+            "--modules: nothing is loaded",
+        ),
+        (
+            "--ops 1 --arch arm64 -- ./marked 4",
+            2,
+            "is an ELF file of x86-64",
+        ),
         (
             "--ops 1 --xen --cpu max -- ./marked {domid}",
             2,
