@@ -312,7 +312,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::Foreign`], [`StoreError::Io`]; `Ok(Some(Err(_)))` is a bill that cannot be used.
     pub fn bill(&self, id: &JobId) -> Result<Option<Result<Bill, DamagedFile>>, StoreError> {
-        read(&self.folder(BILLS)?, id)
+        match self.held(BILLS)? {
+            Some(folder) => read(&folder, id),
+            None => Ok(None),
+        }
     }
 
     /// The failure of a job; `None` where there is none.
@@ -320,7 +323,10 @@ impl Store {
     /// # Errors
     /// Those of [`bill`](Self::bill).
     pub fn failure(&self, id: &JobId) -> Result<Option<Result<Failure, DamagedFile>>, StoreError> {
-        read(&self.folder(FAILURES)?, id)
+        match self.held(FAILURES)? {
+            Some(folder) => read(&folder, id),
+            None => Ok(None),
+        }
     }
 
     /// Values that `value` takes from each bill. Bills are read by as many threads as there are CPUs, and not kept: stores
@@ -332,7 +338,9 @@ impl Store {
         &self,
         value: impl Fn(&JobId, Bill) -> T + Sync,
     ) -> Result<Entries<T>, StoreError> {
-        let folder = self.folder(BILLS)?;
+        let Some(folder) = self.held(BILLS)? else {
+            return Ok(Entries::default());
+        };
         let ids = ids(&folder)?;
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         let parts = ids.chunks(ids.len().div_ceil(threads).max(1));
@@ -355,7 +363,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn failures(&self) -> Result<Entries<Failure>, StoreError> {
-        let folder = self.folder(FAILURES)?;
+        let Some(folder) = self.held(FAILURES)? else {
+            return Ok(Entries::default());
+        };
         entries(&folder, &ids(&folder)?, &|_, failure| failure)
     }
 
@@ -377,6 +387,18 @@ impl Store {
         let path = self.root.path().join(name);
         let folder = self.root.folder(name);
         folder.map_err(StoreError::unreadable("open", &path))
+    }
+
+    /// A folder to be read; none where it is not there, as version control keeps no empty one.
+    fn held(&self, name: &str) -> Result<Option<Folder>, StoreError> {
+        match self.root.folder(name) {
+            Err(error) if error.is_absent() => Ok(None),
+            Ok(folder) => Ok(Some(folder)),
+            Err(error) => {
+                let path = self.root.path().join(name);
+                Err(StoreError::unreadable("open", &path)(error))
+            }
+        }
     }
 
     /// Creates a folder where there is none; what is no folder of the store's own is refused.

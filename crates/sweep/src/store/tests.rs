@@ -47,6 +47,22 @@ fn a_bill_is_kept_without_its_time_and_read_back() {
     );
 }
 
+/// As version control leaves a store whose jobs all have bills.
+#[test]
+fn a_store_without_its_empty_folders_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    drop(Store::open(&root, Access::Sweep).unwrap());
+    for name in [BILLS, FAILURES, TMP] {
+        fs::remove_dir(root.join(name)).unwrap();
+    }
+    let store = Store::look(&root).unwrap().unwrap();
+    assert!(store.bill(&id('a')).unwrap().is_none());
+    assert!(store.failure(&id('a')).unwrap().is_none());
+    assert!(store.bills(|_, bill| bill).unwrap().whole.is_empty());
+    assert!(store.failures().unwrap().whole.is_empty());
+}
+
 #[test]
 fn what_is_measured_keeps_its_time() {
     let measured = Bill {
