@@ -1,6 +1,7 @@
 //! Profiles of rows, and stacks of calls: counts of the plugin by function.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 use std::path::Path;
 
@@ -335,9 +336,13 @@ impl<'a> Sample<'a> {
         self.per_page(tree.counts.iter().map(|count| count.instructions).sum())
     }
 
-    /// A function that is counted below one that is wanted, and below another.
+    /// A function that a wanted one, or any system call where none is named, goes on in, and another one as well.
     pub(crate) fn shared(&self) -> Option<Shared<'a>> {
-        Jumps::new(self.executed, self.names).shared(|function| self.is_wanted(function))
+        let is_wanted = |function| match self.under.is_empty() {
+            true => is_system_call(function),
+            false => self.is_wanted(function),
+        };
+        Jumps::new(self.executed, self.names).shared(is_wanted)
     }
 
     fn is_wanted(&self, function: FunctionName<'_>) -> bool {
@@ -527,7 +532,18 @@ impl<'a> Tree<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shared<'a> {
     pub(crate) function: &'a str,
-    pub(crate) from: Vec<&'a str>,
+    from: Vec<&'a str>,
+}
+
+impl Display for Shared<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} go on in {} by a jump, so that what it executes for each is not known",
+            self.from.join(" and "),
+            self.function
+        )
+    }
 }
 
 /// Jumps to functions that go on with a system call, as the last call of its entry is one: by stack and function, those that
@@ -818,13 +834,17 @@ mod tests {
     #[test]
     fn a_function_that_two_system_calls_go_on_in_is_of_neither() {
         let (executed, names) = jumping(KERNEL + 0x200);
-        let under = ["__x64_sys_read".to_owned()];
+        let (read, write) = (["__x64_sys_read".to_owned()], ["do_syscall_64".to_owned()]);
         let mut sample = Sample::new(&executed, &names, 10);
+        let shared = Some(Shared {
+            function: "ksys_read",
+            from: vec!["__x64_sys_read", "__x64_sys_write"],
+        });
+        assert_eq!(sample.shared(), shared);
+        sample.under = &read;
+        assert_eq!(sample.shared(), shared);
+        sample.under = &write;
         assert_eq!(sample.shared(), None);
-        sample.under = &under;
-        let from = vec!["__x64_sys_read", "__x64_sys_write"];
-        let function = "ksys_read";
-        assert_eq!(sample.shared(), Some(Shared { function, from }));
     }
 
     #[test]

@@ -432,7 +432,7 @@ pub(crate) fn bill(
     let stacks = rows::stacks(program, &runs, request.common.profiling);
     let draft = Draft {
         stack: boots.stack(&runs)?,
-        notes: rows::notes(program, &rows),
+        notes: rows::notes(program, &runs, &rows),
         rows,
         inputs: boots.inputs()?,
         ..counted(request.common.route, &request.common.order)

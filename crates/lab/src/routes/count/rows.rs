@@ -13,7 +13,7 @@ use super::boots::ProgramBoot;
 use super::{Asked, Measure, Program};
 use crate::error::LabError;
 use crate::kvm_host;
-use crate::profile::{Profiling, Sample, Shared};
+use crate::profile::{Profiling, Sample};
 
 /// Part of the shortest run, one in so many, by which the longest has to be longer.
 const LEAST_GROWTH: u64 = 100;
@@ -139,6 +139,12 @@ impl ProgramBoot {
             pages: slope.operations,
         }
     }
+
+    /// Code that was executed for the slope that is the cost.
+    fn billed<'a>(&'a self, asked: &'a Asked) -> Option<Sample<'a>> {
+        let slope = *slopes(asked, self).ok()?.first()?;
+        Some(self.sample(slope, &asked.under))
+    }
 }
 
 /// A row of each system.
@@ -174,13 +180,12 @@ fn row(program: &Program, system: System, boots: &[ProgramBoot]) -> Result<Row, 
     };
     check_growth(asked, first)?;
     let sample = first.sample(slope, &asked.under);
-    if let Some(Shared { function, from }) = sample.shared() {
-        let from = from.join(" and ");
+    if let Some(shared) = sample.shared().filter(|_| !asked.under.is_empty()) {
         return Err(LabError::Program {
             boot: system.to_string(),
             problem: format!(
-                "{from} go on in {function} by a jump, so that what it executes for each is not known; expected a program that \
-                 makes one of them, or --under {function} for both"
+                "{shared}; expected a program that makes one of them, or --under {} for both",
+                shared.function
             ),
         });
     }
@@ -242,12 +247,8 @@ pub(super) fn stacks(program: &Program, boots: &[ProgramBoot], profiling: Profil
         return stacks;
     }
     for boot in boots.iter().filter(|boot| boot.shake == 0) {
-        let slope = slopes(&program.asked, boot)
-            .ok()
-            .and_then(|slopes| slopes.first().copied());
-        if let Some(slope) = slope {
+        if let Some(sample) = boot.billed(&program.asked) {
             let key = RowKey::new(Operation::Run, Count::Program, boot.system);
-            let sample = boot.sample(slope, &program.asked.under);
             sample.fold(&[key.to_string()], &mut stacks);
         }
     }
@@ -255,7 +256,7 @@ pub(super) fn stacks(program: &Program, boots: &[ProgramBoot], profiling: Profil
 }
 
 /// Notes of the bill.
-pub(super) fn notes(program: &Program, rows: &[Row]) -> Vec<String> {
+pub(super) fn notes(program: &Program, boots: &[ProgramBoot], rows: &[Row]) -> Vec<String> {
     let asked = &program.asked;
     let mut notes = vec![match &asked.measure {
         Measure::Vary(count) => format!(
@@ -288,6 +289,14 @@ pub(super) fn notes(program: &Program, rows: &[Row]) -> Vec<String> {
             Measure::Whole(_) | Measure::Printed(_) | Measure::Marks => "",
         }
     ));
+    for boot in boots.iter().filter(|boot| boot.shake == 0) {
+        if let Some(shared) = boot.billed(asked).and_then(|sample| sample.shared()) {
+            notes.push(format!(
+                "{}: {shared}: it is among (others), by way into the kernel",
+                boot.system
+            ));
+        }
+    }
     if asked.kvm == Wanted::Yes || asked.arch != Arch::default() {
         notes.push(kvm_host::note(asked.arch).to_owned());
     }
