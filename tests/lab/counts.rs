@@ -243,7 +243,7 @@ fn share_of(bill: &Bill, ways: &[&str]) -> Result<f64, Failed> {
     Ok(sum / row.cost().ok_or("no cost")?)
 }
 
-/// What a system call executes, though its entry jumps to the rest of it, and another process runs meanwhile.
+/// The cost of a system call to its end: its entry jumps to the rest of it, and another process runs meanwhile.
 pub(crate) fn system_calls(bench: &Bench) -> Result<(), Failed> {
     built(bench, "pipes", PIPES, &["-static"])?;
     let bill = counted(bench, "--shake 0 --vary 1000 -- ./pipes {n}")?;

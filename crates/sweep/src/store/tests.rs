@@ -47,7 +47,7 @@ fn a_bill_is_kept_without_its_time_and_read_back() {
     );
 }
 
-/// As version control leaves a store whose jobs all have bills.
+/// A store out of version control, which keeps no empty folder.
 #[test]
 fn a_store_without_its_empty_folders_is_read() {
     let folder = tempfile::tempdir().unwrap();
