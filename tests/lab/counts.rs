@@ -94,6 +94,15 @@ fn counted(bench: &Bench, words: &str) -> Result<Bill, Failed> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
+/// A count that is the same, to the last digit, when it is made again.
+fn counted_twice(bench: &Bench, words: &str) -> Result<Bill, Failed> {
+    let bill = counted(bench, words)?;
+    let again = counted(bench, &format!("--fresh {words}"))?;
+    let costs = |bill: &Bill| bill.rows.iter().map(Row::cost).collect::<Vec<_>>();
+    ensure(costs(&again) == costs(&bill), "a second count differs")?;
+    Ok(bill)
+}
+
 fn cost(bill: &Bill, operation: Operation, system: System) -> Result<f64, Failed> {
     let mut rows = bill.rows.iter();
     let row = rows.find(|row| row.key.operation == operation && row.key.system == system);
@@ -110,8 +119,7 @@ pub(crate) fn as_billed(bench: &Bench) -> Result<(), Failed> {
         .chain(&["--row", "munmap-written kernel", "--format", "json"]);
     let billed = must_succeed(bench.pagetoll(&words.copied().collect::<Vec<_>>()))?;
     let billed: Bill = serde_json::from_slice(&billed.stdout)?;
-    let order = "--xen --shake 0 --marks -- ./marked 16384";
-    let bill = counted(bench, order)?;
+    let bill = counted_twice(bench, "--xen --shake 0 --marks -- ./marked 16384")?;
     for system in [System::Native, System::XenPvDom0] {
         let expected = cost(&billed, Operation::MunmapWritten, system)?;
         let found = cost(&bill, Operation::Run, system)? / 16384.0;
@@ -136,9 +144,6 @@ pub(crate) fn as_billed(bench: &Bench) -> Result<(), Failed> {
         let most = profile.entries.first().map(|entry| entry.name.as_str());
         ensure(most == Some("munmap"), format!("most below {most:?}"))?;
     }
-    let again = counted(bench, &format!("--fresh {order}"))?;
-    let costs = |bill: &Bill| bill.rows.iter().map(Row::cost).collect::<Vec<_>>();
-    ensure(costs(&again) == costs(&bill), "a second count differs")?;
     let booted = counted(bench, "--cold --shake 0 --marks -- ./marked 16384")?;
     ensure(
         booted.rows[0].cost() == bill.rows[0].cost(),
@@ -268,14 +273,9 @@ pub(crate) fn on_arm64(bench: &Bench) -> Result<(), Failed> {
     built_for(bench, Arch::Arm64, "marked-arm64", MARKED, &["-static"])?;
     built_for(bench, Arch::Arm64, "pipes-arm64", PIPES, &["-static"])?;
     let marked = "--arch arm64 --shake 0 --marks -- ./marked-arm64 4096";
-    let bill = counted(bench, marked)?;
-    let again = counted(bench, &format!("--fresh {marked}"))?;
-    let cost_of = |bill: &Bill| cost(bill, Operation::Run, System::Native);
-    ensure(
-        cost_of(&bill)? == cost_of(&again)?,
-        "a second count differs",
-    )?;
-    let (cost, share) = (cost_of(&bill)? / 4096.0, share_of(&bill, &["munmap"])?);
+    let bill = counted_twice(bench, marked)?;
+    let cost = cost(&bill, Operation::Run, System::Native)?;
+    let (cost, share) = (cost / 4096.0, share_of(&bill, &["munmap"])?);
     ensure(
         (100.0..10_000.0).contains(&cost) && share > 0.9,
         format!("munmap is {share} of {cost} a page"),
@@ -292,14 +292,9 @@ pub(crate) fn on_arm64(bench: &Bench) -> Result<(), Failed> {
 pub(crate) fn of_kvm(bench: &Bench) -> Result<(), Failed> {
     built(bench, "exits", EXITS, &["-static"])?;
     let order = "--kvm --shake 0 --vary 1000 -- ./exits {n}";
-    let bill = counted(bench, order)?;
-    let again = counted(bench, &format!("--fresh {order}"))?;
-    let cost_of = |bill: &Bill| cost(bill, Operation::Run, System::Native);
-    ensure(
-        cost_of(&bill)? == cost_of(&again)?,
-        "a second count differs",
-    )?;
-    let (cost, share) = (cost_of(&bill)?, share_of(&bill, &["ioctl"])?);
+    let bill = counted_twice(bench, order)?;
+    let cost = cost(&bill, Operation::Run, System::Native)?;
+    let (cost, share) = (cost, share_of(&bill, &["ioctl"])?);
     ensure(
         (1000.0..20_000.0).contains(&cost) && share > 0.8,
         format!("ioctl is {share} of {cost} an exit"),

@@ -61,6 +61,11 @@ pub(crate) fn symbols_of(file: &Path) -> Result<Symbols, Error> {
     Symbols::from_object(&bytes).map_err(|error| refuse(error.to_string()))
 }
 
+/// The functions of a Xen, none where it has no file of them.
+pub(crate) fn symbols_of_xen(file: Option<&Path>) -> Result<Symbols, Error> {
+    file.map_or_else(|| Ok(Symbols::default()), symbols_of)
+}
+
 /// Whose code it was, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {

@@ -391,12 +391,12 @@ impl Store {
 
     /// A folder to be read; none where it is not there, as version control keeps no empty one.
     fn held(&self, name: &str) -> Result<Option<Folder>, StoreError> {
+        let path = self.root.path().join(name);
         match self.root.folder(name) {
             Err(error) if error.is_absent() => Ok(None),
-            Ok(folder) => Ok(Some(folder)),
-            Err(error) => {
-                let path = self.root.path().join(name);
-                Err(StoreError::unreadable("open", &path)(error))
+            folder => {
+                let folder = folder.map_err(StoreError::unreadable("open", &path))?;
+                Ok(Some(folder))
             }
         }
     }

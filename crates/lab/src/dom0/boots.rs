@@ -20,7 +20,7 @@ use pagetoll_xentrace::symbols::Symbols;
 use crate::dom0::materials::Materials;
 use crate::draft::Clock;
 use crate::error::LabError;
-use crate::profile::{KALLSYMS, Names, Profiling, Sample, symbols_of};
+use crate::profile::{KALLSYMS, Names, Profiling, Sample, symbols_of, symbols_of_xen};
 use crate::request::{KernelRequest, pages_mib};
 use crate::vm::boot;
 use crate::vm::cores::{Cores, side_by_side};
@@ -199,15 +199,10 @@ impl Boots<'_> {
     }
 
     fn names(&self, machine: Machine, kallsyms: &str) -> Result<Names, Error> {
-        let hypervisor = match (machine.firmware, self.materials.xen.symbols.as_deref()) {
-            (Firmware::Xen, Some(file)) => Some(symbols_of(file)?),
-            (Firmware::Xen, None) => Some(Symbols::default()),
-            (Firmware::Linux(_) | Firmware::LinuxWithIommu(..) | Firmware::LinuxAsHost(_), _) => {
-                None
-            }
-        };
+        let xen = (machine.firmware == Firmware::Xen).then_some(&self.materials.xen);
+        let hypervisor = xen.map(|xen| symbols_of_xen(xen.symbols.as_deref()));
         Ok(Names {
-            hypervisor,
+            hypervisor: hypervisor.transpose()?,
             kernel: Symbols::from_kallsyms(kallsyms),
             program: symbols_of(&self.materials.init)?,
             objects: Vec::new(),

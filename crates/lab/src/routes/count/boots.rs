@@ -23,7 +23,7 @@ use crate::draft::{Clock, image, part_of_stack};
 use crate::error::LabError;
 use crate::kvm_host;
 use crate::linux::{Kernel, Modules, in_guest};
-use crate::profile::{KALLSYMS, MappedObject, Names, symbols_of};
+use crate::profile::{KALLSYMS, MappedObject, Names, symbols_of_xen};
 use crate::request::KernelRequest;
 use crate::vm::boot;
 use crate::vm::cores::{Cores, side_by_side};
@@ -368,11 +368,9 @@ impl Boots<'_> {
             hello,
             executed,
             names: Names {
-                hypervisor: match xen.map(|xen| xen.image.symbols.as_deref()) {
-                    Some(Some(file)) => Some(symbols_of(file)?),
-                    Some(None) => Some(Symbols::default()),
-                    None => None,
-                },
+                hypervisor: xen
+                    .map(|xen| symbols_of_xen(xen.image.symbols.as_deref()))
+                    .transpose()?,
                 kernel: Symbols::from_kallsyms(blob(KALLSYMS)),
                 program: Symbols::default(),
                 objects: self.objects(blob(MAPS))?,

@@ -1,9 +1,9 @@
 //! The time of a replay on a run that touches other pages than were recorded, predicted before it is measured. Pure.
 //!
-//! The costs come from two rehearsals, in which guests touch the recorded set. The first replays the whole set and gives the cost
-//! of a copy and of a touch that hits. The second leaves pages out of the replay and gives the cost of a fault. Its faults are
-//! spread among hits, so the reader has gone to sleep before each: they cost more than back-to-back faults. The number of faults
-//! follows from both sets and the batch.
+//! The costs come from two rehearsals, in which guests touch the recorded set. The first replays the whole set, and gives the
+//! cost of a copy and of an access to a resident page. The second leaves pages out of the replay, and gives the cost of a fault:
+//! the reader sleeps before each, since accesses to resident pages come between, so that they cost more than faults back to back.
+//! The number of faults follows from both sets and the batch.
 
 use std::collections::HashSet;
 
