@@ -6,6 +6,7 @@
  *   huge-mapped     and where it has huge ones, which are mapped at once; also after one page of each has gone
  *   dirty-log       pages that the guest writes are dirty, and no other
  *   copy-on-write   what the guest writes does not reach a process that shares the pages
+ *   discard-race    another thread takes pages away, and puts them back, as the guest comes to them; needs two CPUs
  *
  * Of a kernel that can leave a guest at a missing page:
  *
@@ -14,10 +15,12 @@
  *   exit-address  each exit names the page that is missing
  *   exit-flags    and distinguishes reads, writes and fetches
  *   present       pages that are present but not writable, and pages that another thread populated first
+ *   exits-once    a page costs one exit
+ *   still-missing where the guest goes on and the page has not come, it exits again, and names the page
  *   dropped       pages that the host drops are missing again
  *   outside       accesses by system calls, and by KVM for the guest, still go through the userfaultfd
  *   rules         which flags combine, and which may be changed
- *   race          another thread touches the same pages at the same time; needs two CPUs to prove anything
+ *   race          another thread touches the same pages at the same time, and takes them away as in discard-race
  *   flag-absent   without the flag nothing changes
  */
 #define _GNU_SOURCE
@@ -50,20 +53,25 @@
 /* Exits for other reasons than the area: the code's page, the end of the program, interrupts. */
 #define MOST_OTHER_EXITS 64
 
-/* A machine that exits on the missing pages of its area, and a reader. */
+/* Pages that KVM may map by one fault. */
+#define PREFETCHED 8u
+/* Missing exits of a page that is taken away again and again. */
+#define MOST_EXITS_A_PAGE 64u
+
+/* A machine on an area of missing pages, and a reader. */
 struct bench {
 	struct machine machine;
 	struct pager pager;
 };
 
-static void bench_open(struct bench *bench, uint32_t pages)
+static void bench_open(struct bench *bench, uint32_t pages, uint32_t flags)
 {
 	int error;
 
 	bench->machine = machine_open();
 	pager_open(&bench->pager, 1, pages);
 	pager_start_reader(&bench->pager);
-	error = machine_attach(&bench->machine, bench->pager.area, pages, ABI_MEM_EXIT_ON_MISSING);
+	error = machine_attach(&bench->machine, bench->pager.area, pages, flags);
 	if (error)
 		fail_with("set the memslot of the area", error);
 }
@@ -138,7 +146,7 @@ static struct finding check_exit_flags(uint32_t pages)
 	struct finding finding = { 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages);
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
 	for (uint64_t page = 0; page < pages; page++) {
 		size_t i = page % (sizeof(cases) / sizeof(cases[0]));
 		const struct abi_memory_fault *fault = (const void *)&bench.machine.run->hw;
@@ -191,7 +199,7 @@ static struct finding check_present(uint32_t pages)
 	struct finding finding = { pages, 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages);
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
 	for (uint64_t page = 0; page < pages; page++)
 		finding.failed += present_fails(&bench, page);
 	bench_close(&bench);
@@ -212,12 +220,36 @@ static struct finding check_dropped(uint32_t pages)
 	struct finding finding = { pages, 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages);
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
 	for (uint64_t page = 0; page < pages; page++) {
 		bool failed = touch_fails(&bench, page);
 
 		if (madvise(bench.pager.area + page * PAGE, PAGE, MADV_DONTNEED) < 0)
 			fail("MADV_DONTNEED");
+		finding.failed += failed || touch_fails(&bench, page);
+	}
+	bench_close(&bench);
+	return finding;
+}
+
+static struct finding check_exits_once(uint32_t pages)
+{
+	struct counts counts = exercise(mechanism_find("exit-on-missing"), 1, pages);
+
+	return (struct finding){ pages, counts.exits > pages + MOST_OTHER_EXITS ? counts.exits - pages : 0 };
+}
+
+/* Tried: each page, which comes after the guest went on in vain. */
+static struct finding check_still_missing(uint32_t pages)
+{
+	struct finding finding = { pages, 0 };
+	struct bench bench;
+
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	for (uint64_t page = 0; page < pages; page++) {
+		bool failed = start(&bench, PROGRAM_TOUCH, page) != STOP_MISSING;
+
+		failed |= run(&bench) != STOP_MISSING || missing_page(&bench.machine) != page;
 		finding.failed += failed || touch_fails(&bench, page);
 	}
 	bench_close(&bench);
@@ -281,7 +313,7 @@ static struct finding check_outside(uint32_t pages)
 	struct finding finding = { pages, 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages);
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
 	for (uint64_t page = 0; page < pages; page++) {
 		bool failed = page % 2 ? system_call_fails(&bench, page) : emulation_fails(&bench, page);
 
@@ -301,26 +333,127 @@ static void *read_all(void *argument)
 	return NULL;
 }
 
-static struct finding check_race(uint32_t pages)
+/* Runs the guest to its end, and copies what it misses; false where it stops for another reason or makes no progress. */
+static bool run_to_end(struct bench *bench)
 {
-	struct finding finding = { pages, 0 };
+	enum stop stop;
+
+	for (uint64_t exits = 0; (stop = run(bench)) == STOP_MISSING; exits++) {
+		int error = pager_copy(&bench->pager, missing_page(&bench->machine), DONT_WAKE);
+
+		if ((error && error != EEXIST) || exits > MOST_EXITS_A_PAGE * bench->pager.pages)
+			return false;
+	}
+	return stop == STOP_END;
+}
+
+/* How many pages go wrong where another thread reads them while they are missing. */
+static uint64_t touch_beside_reads(uint32_t pages)
+{
 	struct bench bench;
+	uint64_t failed;
 	pthread_t other;
 
-	bench_open(&bench, pages);
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
 	other = start_thread(read_all, &bench.pager);
 	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
-	for (uint64_t exits = 0; run(&bench) == STOP_MISSING; exits++) {
-		int error = pager_copy(&bench.pager, missing_page(&bench.machine), DONT_WAKE);
-
-		finding.failed += (error && error != EEXIST) || exits > 2 * pages;
-		if (finding.failed)
-			break;
-	}
+	failed = !run_to_end(&bench);
 	pthread_join(other, NULL);
-	finding.failed += wrong_pages(&bench.pager);
+	failed += wrong_pages(&bench.pager);
 	bench_close(&bench);
-	return finding;
+	return failed;
+}
+
+/* A thread that takes pages away just before the guest comes to them. */
+struct chase {
+	struct pager *pager;
+	bool is_over;
+};
+
+/*
+ * The first page from `page` on that the guest has not touched, and none of so many that follow: those that were taken
+ * away behind it look untouched again.
+ */
+static uint64_t frontier(const struct pager *pager, uint64_t page)
+{
+	uint64_t first = page;
+
+	for (; page < pager->pages && page - first < 2 * PREFETCHED; page++) {
+		const volatile uint32_t *words = (const void *)(pager->area + page * PAGE);
+
+		if (words[1] != PAGER_FILL)
+			first = page + 1;
+	}
+	return first;
+}
+
+/* Takes pages away, and puts them back. */
+static void refill(struct pager *pager, uint64_t page, uint64_t end)
+{
+	if (page >= end)
+		return;
+	if (madvise(pager->area + page * PAGE, (end - page) * PAGE, MADV_DONTNEED) < 0)
+		fail("MADV_DONTNEED");
+	for (; page < end; page++) {
+		int error = pager_copy(pager, page, DONT_WAKE);
+
+		if (error && error != EEXIST)
+			fail_with("UFFDIO_COPY", error);
+	}
+}
+
+/* In every second turn the page that the guest comes to next is spared, so that only what is mapped with it goes. */
+static void *chase(void *argument)
+{
+	struct chase *chase = argument;
+	struct pager *pager = chase->pager;
+	uint64_t page = 0;
+
+	for (uint64_t turn = 0; !__atomic_load_n(&chase->is_over, __ATOMIC_ACQUIRE); turn++) {
+		uint64_t end;
+
+		page = frontier(pager, page);
+		end = page + PREFETCHED < pager->pages ? page + PREFETCHED : pager->pages;
+		refill(pager, page + turn % 2, end);
+	}
+	return NULL;
+}
+
+/*
+ * How many pages go wrong where they are taken away as the guest comes to them. It touches all of them again once that is
+ * over: what it writes through a mapping that is stale, the host does not see.
+ */
+static uint64_t touch_beside_discards(uint32_t pages, uint32_t flags)
+{
+	struct bench bench;
+	struct chase other = { &bench.pager, false };
+	uint64_t failed;
+	pthread_t thread;
+
+	bench_open(&bench, pages, flags);
+	pager_populate(&bench.pager);
+	thread = start_thread(chase, &other);
+	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
+	failed = !run_to_end(&bench);
+	__atomic_store_n(&other.is_over, true, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
+	failed += !run_to_end(&bench) || machine_sum(&bench.machine) != expected_sum(pages);
+	failed += wrong_pages(&bench.pager);
+	bench_close(&bench);
+	return failed;
+}
+
+static struct finding check_race(uint32_t pages)
+{
+	return (struct finding){
+		2 * pages, touch_beside_reads(pages) + touch_beside_discards(pages, ABI_MEM_EXIT_ON_MISSING),
+	};
+}
+
+static struct finding check_discard_race(uint32_t pages)
+{
+	return (struct finding){ pages, touch_beside_discards(pages, 0) };
 }
 
 /* Whether a new machine rejects a slot with these flags. */
@@ -331,6 +464,19 @@ static bool is_refused(void *area, uint32_t flags)
 
 	machine_close(&machine);
 	return error == EINVAL;
+}
+
+/* Whether a new machine accepts a slot of a guest_memfd, and rejects one that is to exit as well. */
+static bool memfd_is_refused(void *area)
+{
+	struct machine machine = machine_open();
+	int file = machine_make_guest_memfd(&machine, 1);
+	bool refused = machine_attach_guest_memfd(&machine, area, 1, file, ABI_MEM_EXIT_ON_MISSING) == EINVAL;
+
+	refused &= machine_attach_guest_memfd(&machine, area, 1, file, 0) == 0;
+	machine_close(&machine);
+	close(file);
+	return refused;
 }
 
 /* The flag is cleared and set again while the guest uses the slot: pages that are present stay. */
@@ -350,9 +496,9 @@ static struct finding check_rules(uint32_t pages)
 	struct finding finding = { .tried = 9 };
 	struct bench bench;
 
-	bench_open(&bench, pages);
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
 	finding.failed += !is_refused(bench.pager.area, ABI_MEM_EXIT_ON_MISSING | ABI_MEM_READONLY);
-	finding.failed += !is_refused(bench.pager.area, ABI_MEM_EXIT_ON_MISSING | ABI_MEM_GUEST_MEMFD);
+	finding.failed += !memfd_is_refused(bench.pager.area);
 	finding.failed += !is_refused(bench.pager.area, ABI_MEM_EXIT_ON_MISSING << 1);
 	finding.failed += change_fails(&bench);
 	bench_close(&bench);
@@ -539,6 +685,7 @@ static const struct check of_any_kernel[] = {
 	{ "huge-mapped", check_huge_mapped },
 	{ "dirty-log", check_dirty_log },
 	{ "copy-on-write", check_copy_on_write },
+	{ "discard-race", check_discard_race },
 };
 
 static const struct check checks[] = {
@@ -547,6 +694,8 @@ static const struct check checks[] = {
 	{ "exit-address", check_exit_address },
 	{ "exit-flags", check_exit_flags },
 	{ "present", check_present },
+	{ "exits-once", check_exits_once },
+	{ "still-missing", check_still_missing },
 	{ "dropped", check_dropped },
 	{ "outside", check_outside },
 	{ "race", check_race },

@@ -89,8 +89,7 @@ uint64_t wrong_pages(const struct pager *pager)
 	return wrong;
 }
 
-/* Of the first words, as PROGRAM_TOUCH adds them. */
-static uint32_t expected_sum(uint64_t pages)
+uint32_t expected_sum(uint64_t pages)
 {
 	uint32_t sum = 0;
 

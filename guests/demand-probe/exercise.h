@@ -49,4 +49,7 @@ uint64_t missing_page(const struct machine *machine);
 /* Pages of `pager` that do not hold what they were populated with and what PROGRAM_TOUCH wrote. */
 uint64_t wrong_pages(const struct pager *pager);
 
+/* Of the first words of so many populated pages, as PROGRAM_TOUCH adds them. */
+uint32_t expected_sum(uint64_t pages);
+
 #endif

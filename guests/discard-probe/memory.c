@@ -75,11 +75,7 @@ static bool open_image(struct memory *memory, const struct machine *machine)
 
 static bool open_gmem(struct memory *memory, const struct machine *machine)
 {
-	struct abi_create_memfd create = {
-		.size = memory->pages * PAGE, .flags = ABI_GMEM_MMAP | ABI_GMEM_INIT_SHARED,
-	};
-
-	memory->file = ioctl(machine->vm, ABI_CREATE_GUEST_MEMFD, &create);
+	memory->file = machine_make_guest_memfd(machine, memory->pages);
 	return memory->file >= 0;
 }
 
@@ -103,8 +99,9 @@ static void attach(const struct memory *memory, struct machine *machine)
 	int error;
 
 	if (memory->backing->has_gmem)
-		return machine_attach_guest_memfd(machine, memory->at, memory->pages, memory->file);
-	error = machine_attach(machine, memory->at, memory->pages, 0);
+		error = machine_attach_guest_memfd(machine, memory->at, memory->pages, memory->file, 0);
+	else
+		error = machine_attach(machine, memory->at, memory->pages, 0);
 	if (error)
 		fail_with("set the memslot of the memory", error);
 }

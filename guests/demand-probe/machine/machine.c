@@ -138,14 +138,21 @@ void machine_attach_list(struct machine *machine, const void *list, uint64_t pag
 	kvm_call(machine->vm, KVM_SET_USER_MEMORY_REGION, &region, "KVM_SET_USER_MEMORY_REGION");
 }
 
-void machine_attach_guest_memfd(struct machine *machine, void *area, uint64_t pages, int guest_memfd)
+int machine_make_guest_memfd(const struct machine *machine, uint64_t pages)
+{
+	struct abi_create_memfd create = { .size = pages * PAGE, .flags = ABI_GMEM_MMAP | ABI_GMEM_INIT_SHARED };
+
+	return ioctl(machine->vm, ABI_CREATE_GUEST_MEMFD, &create);
+}
+
+int machine_attach_guest_memfd(struct machine *machine, void *area, uint64_t pages, int guest_memfd, uint32_t flags)
 {
 	struct abi_region region = {
-		.slot = AREA_SLOT, .flags = ABI_MEM_GUEST_MEMFD, .guest_phys_addr = AREA_GPA, .memory_size = pages * PAGE,
-		.userspace_addr = (uintptr_t)area, .guest_memfd = guest_memfd,
+		.slot = AREA_SLOT, .flags = flags | ABI_MEM_GUEST_MEMFD, .guest_phys_addr = AREA_GPA,
+		.memory_size = pages * PAGE, .userspace_addr = (uintptr_t)area, .guest_memfd = guest_memfd,
 	};
 
-	kvm_call(machine->vm, ABI_SET_USER_MEMORY_REGION2, &region, "KVM_SET_USER_MEMORY_REGION2");
+	return ioctl(machine->vm, ABI_SET_USER_MEMORY_REGION2, &region) < 0 ? errno : 0;
 }
 
 void machine_dirty_log(struct machine *machine, uint64_t *log)

@@ -83,8 +83,11 @@ int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t
 /* Sets the memslot of the list that PROGRAM_VISIT reads. */
 void machine_attach_list(struct machine *machine, const void *list, uint64_t pages);
 
-/* Sets the memslot of the area to a guest_memfd from its start, which user space maps at `area`. */
-void machine_attach_guest_memfd(struct machine *machine, void *area, uint64_t pages, int guest_memfd);
+/* A guest_memfd that user space may map, or -1. */
+int machine_make_guest_memfd(const struct machine *machine, uint64_t pages);
+
+/* Sets the memslot of the area to a guest_memfd from its start, which user space maps at `area`; 0 or an errno. */
+int machine_attach_guest_memfd(struct machine *machine, void *area, uint64_t pages, int guest_memfd, uint32_t flags);
 
 /* Reads and clears the area's log of dirty pages, a bit each. */
 void machine_dirty_log(struct machine *machine, uint64_t *log);

@@ -103,6 +103,12 @@ names! {
         DontneedWritten,
         /// `fork` of a process with written pages.
         Fork,
+        /// `mremap` of pages that were written, one by one.
+        MremapWritten,
+        /// `madvise(MADV_FREE)` of pages that were written.
+        FreeWritten,
+        /// `UFFDIO_MOVE` of pages that were written (Linux 6.8).
+        UffdMoveWritten,
         /// Another domain's pages are mapped, a batch at a time (`IOCTL_PRIVCMD_MMAPBATCH_V2`).
         MapForeign,
         /// `munmap` of another domain's pages, a batch at a time.

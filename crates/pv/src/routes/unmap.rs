@@ -39,13 +39,16 @@ fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
 }
 
 /// Operations of user space on its memory: `guests/steps/user_steps.c`.
-const OPERATIONS: [Operation; 6] = [
+const OPERATIONS: [Operation; 9] = [
     Operation::TouchWritten,
     Operation::TouchZero,
     Operation::MunmapWritten,
     Operation::MunmapZero,
     Operation::DontneedWritten,
     Operation::Fork,
+    Operation::MremapWritten,
+    Operation::FreeWritten,
+    Operation::UffdMoveWritten,
 ];
 /// Operations of a dom0 on another domain's memory: `guests/steps/foreign_steps.c`.
 const FOREIGN: [Operation; 2] = [Operation::MapForeign, Operation::MunmapForeign];

@@ -28,13 +28,29 @@ pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
         rows.extend(clear_rows(System::XenPv32Dom0, order, &findings));
     }
     for operation in OPERATIONS {
-        rows.extend(user_rows(operation, order, findings));
+        rows.extend(operation_rows(operation, order, findings));
     }
     for operation in FOREIGN {
         let row = |&batch| foreign_row(operation, batch, &findings.foreign);
         rows.extend(order.batches.iter().filter_map(row));
     }
     rows
+}
+
+/// Rows of an operation of user space, with the reason why there is no figure where older kernels lack it.
+fn operation_rows(operation: Operation, order: &Order, findings: &Findings) -> [Row; 2] {
+    let rows = user_rows(operation, order, findings);
+    if operation != Operation::UffdMoveWritten {
+        return rows;
+    }
+    rows.map(|row| match row.figures() {
+        Some(_) => row,
+        None => Row::unavailable(
+            row.key,
+            row.pages,
+            "this kernel has no UFFDIO_MOVE (Linux 6.8)",
+        ),
+    })
 }
 
 /// The row of a dom0 that maps another domain's pages; none where no hypercalls can be made.
