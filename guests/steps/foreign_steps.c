@@ -57,10 +57,14 @@ static void unmap_all(void)
 			fail("munmap");
 }
 
-/* Writes the word of each page, or returns how many pages hold another. */
-static uint32_t each_word_of(uint32_t first, uint32_t pages, bool write)
+static uint64_t *map_words(uint32_t first, uint32_t pages)
 {
-	uint64_t *words = privcmd_map(other.id, other.frames + first, pages, PROT_READ | PROT_WRITE);
+	return privcmd_map(other.id, other.frames + first, pages, PROT_READ | PROT_WRITE);
+}
+
+/* Writes the word of each page from the domain's page `first` on, or returns how many pages hold another. */
+static uint32_t each_word_of(uint64_t *words, uint32_t first, uint32_t pages, bool write)
+{
 	uint32_t wrong = 0;
 
 	for (uint32_t i = 0; i < pages; i++) {
@@ -71,13 +75,16 @@ static uint32_t each_word_of(uint32_t first, uint32_t pages, bool write)
 		else if (*word != FIRST_WORD + first + i)
 			wrong++;
 	}
-	munmap(words, pages * PAGE);
 	return wrong;
 }
 
 static uint32_t each_word(uint32_t pages, bool write)
 {
-	return each_word_of(0, pages, write);
+	uint64_t *words = map_words(0, pages);
+	uint32_t wrong = each_word_of(words, 0, pages, write);
+
+	munmap(words, pages * PAGE);
+	return wrong;
 }
 
 static void make_list(uint32_t batch, uint32_t pages)
@@ -230,13 +237,24 @@ void step_foreign_release(void)
 	       wrong, !vanishes(&other), kept);
 }
 
+/*
+ * The addresses stay taken, without pages: so the page tables stay, and with them each entry that was not cleared, which
+ * keeps the other domain.
+ */
 struct finding check_foreign(uint32_t pages)
 {
 	struct finding finding = { .tried = pages + 1 };
 
 	step_foreign_prepare(pages);
-	for (uint32_t first = 0; first < pages; first += ODD_BATCH)
-		finding.failed += each_word_of(first, pages - first < ODD_BATCH ? pages - first : ODD_BATCH, false);
+	for (uint32_t first = 0; first < pages; first += ODD_BATCH) {
+		uint32_t batch = pages - first < ODD_BATCH ? pages - first : ODD_BATCH;
+		uint64_t *words = map_words(first, batch);
+
+		finding.failed += each_word_of(words, first, batch, false);
+		munmap(words, batch * PAGE);
+		if (mmap(words, batch * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != words)
+			fail("keep the addresses");
+	}
 	domain_destroy(&other);
 	finding.failed += !vanishes(&other);
 	return finding;
