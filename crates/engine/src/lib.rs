@@ -65,5 +65,7 @@ pub use runtime::record::{Record, Statistics, Total};
 pub use sync::cache_line::{Arbitration, CacheLine, LineCosts};
 pub use sync::spinlock::{Acquire, SpinGuard, SpinLock};
 pub use sync::ticket::{TicketCosts, TicketLock};
-pub use sync::wait_queue::{Sharing, StandingEntry, WaitEnd, WaitQueue, WakeUp, Walk, WalkCosts};
+pub use sync::wait_queue::{
+    Look, Sharing, StandingEntry, WaitEnd, WaitQueue, WakeUp, Walk, WalkCosts,
+};
 pub use time::{Ticks, Time};

@@ -5,6 +5,10 @@
 //! stops once it has woken enough exclusive waiters. A [`StandingEntry`] stays on the queue while its
 //! task does something else; a walk that finds it so marks it, does not count it, and goes on.
 //!
+//! Each entry has a cache line. Adding, moving or removing an entry changes its own and those of its neighbours, whose
+//! pointers lie there; a task that goes on with a standing entry changes it; and walks change it or read it
+//! ([`Look`]). A walk pays for every line that is not where it walks.
+//!
 //! The queue has no lock of its own: hold one around [`WaitQueue::wake`] where the real one is held. A
 //! walk decides at its start whom it wakes; each of them comes round when the walk has reached it.
 
@@ -14,7 +18,7 @@ use std::ops::RangeInclusive;
 use std::rc::{Rc, Weak};
 
 use crate::distance::Distance;
-use crate::ids::Toll;
+use crate::ids::{CoreId, Toll};
 use crate::runtime::context::Cx;
 use crate::runtime::deadlock::Resource;
 use crate::runtime::executor::Handle;
@@ -27,12 +31,43 @@ use crate::time::Ticks;
 pub struct WalkCosts {
     /// The walker's, for each entry visited.
     pub entry: Ticks,
-    /// The walker's, for each busy task's entry that no walk has marked yet, on top.
-    pub mark: Ticks,
+    /// The walker's, for the line of each entry visited, from where it was changed last.
+    pub line: Distance,
+    /// Use that walks make of that line.
+    pub look: Look,
+    /// The walker's, for each busy task's entry that no walk has marked yet, on top, from that task's core.
+    pub mark: Distance,
     /// The walker's, for each task woken, on top.
     pub wake: Ticks,
     /// From then until the woken task can run, by the two cores.
     pub latency: Distance,
+}
+
+/// Use that a walk makes of an entry's line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Look {
+    /// It changes the line: the next walk fetches it from here.
+    #[default]
+    Changes,
+    /// It reads the line, and so has it for every core with which it shares a cache.
+    Reads {
+        /// Cores that share a cache: this many in a row, from core 0 on.
+        sharing: u32,
+    },
+}
+
+impl Look {
+    /// The cores that have what a core has fetched: a bit for those of each cache. Beyond 64 caches, none has.
+    const fn seen_by(self, core: CoreId) -> u64 {
+        match self {
+            Self::Changes => 0,
+            Self::Reads { sharing: 0 } => 0,
+            Self::Reads { sharing } => match core.0 / sharing {
+                cache @ 0..64 => 1 << cache,
+                _ => 0,
+            },
+        }
+    }
 }
 
 /// Effect of an entry on a walk.
@@ -51,6 +86,10 @@ pub struct WakeUp {
     pub exclusive: u32,
     /// The keys that it is for.
     pub keys: RangeInclusive<u64>,
+    /// Entries ahead of the first that it looks at.
+    pub from: u32,
+    /// Entries that it looks at, at most; 0 for all.
+    pub most: u32,
 }
 
 impl WakeUp {
@@ -60,6 +99,8 @@ impl WakeUp {
         Self {
             exclusive: 1,
             keys: 0..=u64::MAX,
+            from: 0,
+            most: 0,
         }
     }
 
@@ -69,6 +110,8 @@ impl WakeUp {
         Self {
             exclusive: 0,
             keys: 0..=u64::MAX,
+            from: 0,
+            most: 0,
         }
     }
 
@@ -78,6 +121,19 @@ impl WakeUp {
         Self {
             exclusive: self.exclusive,
             keys,
+            from: self.from,
+            most: self.most,
+        }
+    }
+
+    /// Restricts the wake-up to a part of the queue: at most so many entries from a place on.
+    #[must_use]
+    pub const fn part(self, from: u32, most: u32) -> Self {
+        Self {
+            exclusive: self.exclusive,
+            keys: self.keys,
+            from,
+            most,
         }
     }
 }
@@ -93,6 +149,15 @@ pub struct Walk {
     pub marked: u32,
     /// Newly marked entries among them.
     pub newly_marked: u32,
+    /// Place at which the walk stopped for its length.
+    pub rest: Option<u32>,
+}
+
+/// A walk, and the cost of its lines.
+#[derive(Default)]
+struct Course {
+    walk: Walk,
+    lines: Ticks,
 }
 
 /// End of a wait with a timeout.
@@ -125,6 +190,26 @@ struct Entry {
     key: u64,
     sharing: Sharing,
     state: State,
+    /// The core that changed the entry's line last.
+    changed: CoreId,
+    /// Caches that have got the line since ([`Look::seen_by`]).
+    seen: u64,
+}
+
+impl Entry {
+    fn change(&mut self, core: CoreId, look: Look) {
+        self.changed = core;
+        self.seen = look.seen_by(core);
+    }
+}
+
+/// Changes the lines of the entries on both sides of a place.
+fn change_neighbours(entries: &mut VecDeque<Entry>, place: usize, core: CoreId, look: Look) {
+    for near in [place.checked_sub(1), place.checked_add(1)] {
+        if let Some(entry) = near.and_then(|near| entries.get_mut(near)) {
+            entry.change(core, look);
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -171,7 +256,7 @@ impl WaitQueue {
     /// Sleeps until a wake-up for `key`.
     pub async fn wait(&self, cx: &Cx, sharing: Sharing, key: u64) {
         if self.0.sleep(cx) {
-            self.0.enter(cx.index(), sharing, key, State::Sleeps);
+            self.0.enter(cx, sharing, key, State::Sleeps);
         }
         cx.sleep_here().await;
     }
@@ -187,7 +272,7 @@ impl WaitQueue {
     ) -> WaitEnd {
         let mut number = None;
         if self.0.sleep(cx) {
-            number = Some(self.0.enter(cx.index(), sharing, key, State::SleepsTimed));
+            number = Some(self.0.enter(cx, sharing, key, State::SleepsTimed));
             self.0.kernel.resume_after(cx.index(), timeout);
         }
         // Whether it is too late is settled when the timer rings, not when the core is free again.
@@ -203,7 +288,7 @@ impl WaitQueue {
 
     /// Puts an entry on the queue that stays until it is dropped.
     pub fn stand<'a>(&'a self, cx: &'a Cx, sharing: Sharing, key: u64) -> StandingEntry<'a> {
-        let number = self.0.enter(cx.index(), sharing, key, State::Busy);
+        let number = self.0.enter(cx, sharing, key, State::Busy);
         StandingEntry {
             queue: &self.0,
             cx,
@@ -213,12 +298,22 @@ impl WaitQueue {
 
     /// Walks the queue from its head and wakes whom it is for.
     pub async fn wake(&self, cx: &Cx, wake_up: WakeUp) -> Walk {
-        let mut walk = Walk::default();
+        let mut course = Course::default();
         if cx.is_of(&self.0.kernel, || self.0.title()) {
-            walk = self.0.walk(cx, &wake_up);
+            course = self.0.walk(cx, &wake_up);
         }
-        cx.charge(self.0.toll, self.0.cost_of(walk)).await;
-        walk
+        cx.charge(self.0.toll, self.0.cost_of(&course)).await;
+        course.walk
+    }
+
+    /// Moves the entry with `key` from one place to another that a walk comes by alike.
+    pub fn refile(&self, cx: &Cx, key: u64) {
+        let mut entries = self.0.entries.borrow_mut();
+        let Some(place) = entries.iter().position(|entry| entry.key == key) else {
+            return;
+        };
+        entries[place].change(cx.core(), self.0.costs.look);
+        change_neighbours(&mut entries, place, cx.core(), self.0.costs.look);
     }
 
     /// Number of entries on the queue.
@@ -235,20 +330,29 @@ impl Inner {
     }
 
     /// Adds an entry and returns its number.
-    fn enter(&self, task: u32, sharing: Sharing, key: u64, state: State) -> u64 {
+    fn enter(&self, cx: &Cx, sharing: Sharing, key: u64, state: State) -> u64 {
         let number = self.number.get();
         self.number.set(number + 1);
+        let (core, look) = (cx.core(), self.costs.look);
         let entry = Entry {
             number,
-            task,
+            task: cx.index(),
             key,
             sharing,
             state,
+            changed: core,
+            seen: look.seen_by(core),
+        };
+        let mut entries = self.entries.borrow_mut();
+        let place = match sharing {
+            Sharing::Shared => 0,
+            Sharing::Exclusive => entries.len(),
         };
         match sharing {
-            Sharing::Shared => self.entries.borrow_mut().push_front(entry),
-            Sharing::Exclusive => self.entries.borrow_mut().push_back(entry),
+            Sharing::Shared => entries.push_front(entry),
+            Sharing::Exclusive => entries.push_back(entry),
         }
+        change_neighbours(&mut entries, place, core, look);
         number
     }
 
@@ -260,35 +364,58 @@ impl Inner {
     }
 
     /// Wakes and marks entries from the head on.
-    fn walk(&self, cx: &Cx, wake_up: &WakeUp) -> Walk {
-        let mut walk = Walk::default();
+    fn walk(&self, cx: &Cx, wake_up: &WakeUp) -> Course {
+        let mut course = Course::default();
         let mut exclusive = 0;
         let mut any_over = false;
         let mut entries = self.entries.borrow_mut();
-        for entry in entries.iter_mut() {
+        for entry in entries.iter_mut().skip(wake_up.from as usize) {
             if wake_up.exclusive != 0 && exclusive == wake_up.exclusive {
                 break;
             }
-            walk.visited += 1;
+            if wake_up.most != 0 && course.walk.visited == wake_up.most {
+                course.walk.rest = Some(wake_up.from + wake_up.most);
+                break;
+            }
+            course.walk.visited += 1;
+            self.look_at(entry, cx.core(), &mut course);
             if !wake_up.keys.contains(&entry.key) {
                 continue;
             }
-            let woken = self.visit(cx, entry, &mut walk);
+            let woken = self.visit(cx, entry, &mut course);
             exclusive += u32::from(woken && entry.sharing == Sharing::Exclusive);
             any_over |= entry.state == State::Over;
         }
         if any_over {
             entries.retain(|entry| entry.state != State::Over);
         }
-        walk
+        course
+    }
+
+    /// Fetches an entry's line.
+    fn look_at(&self, entry: &mut Entry, core: CoreId, course: &mut Course) {
+        let look = self.costs.look;
+        let cache = look.seen_by(core);
+        if entry.seen & cache == 0 {
+            course.add(self.costs.line.between(entry.changed, core));
+        }
+        entry.seen |= cache;
+        if look == Look::Changes {
+            entry.changed = core;
+        }
     }
 
     /// Wakes or marks one entry: whether its task wakes up.
-    fn visit(&self, cx: &Cx, entry: &mut Entry, walk: &mut Walk) -> bool {
+    fn visit(&self, cx: &Cx, entry: &mut Entry, course: &mut Course) -> bool {
+        let walk = &mut course.walk;
         if matches!(entry.state, State::Busy | State::Marked) {
             walk.marked += 1;
-            walk.newly_marked += u32::from(entry.state == State::Busy);
-            entry.state = State::Marked;
+            if entry.state == State::Busy {
+                walk.newly_marked += 1;
+                entry.state = State::Marked;
+                let own = self.kernel.core_of(entry.task);
+                course.add(self.costs.mark.between(own, cx.core()));
+            }
             return false;
         }
         walk.woken += 1;
@@ -296,7 +423,7 @@ impl Inner {
         if !fired {
             let (from, to) = (cx.core(), self.kernel.core_of(entry.task));
             let delay = self
-                .cost_of(*walk)
+                .cost_of(course)
                 .saturating_add(self.costs.latency.between(from, to));
             self.kernel.resume_after(entry.task, delay);
         }
@@ -307,11 +434,17 @@ impl Inner {
         true
     }
 
-    fn cost_of(&self, walk: Walk) -> Ticks {
+    fn cost_of(&self, course: &Course) -> Ticks {
+        let Course { walk, lines } = course;
         let visits = self.costs.entry.saturating_mul(u64::from(walk.visited));
-        let marks = self.costs.mark.saturating_mul(u64::from(walk.newly_marked));
         let wakes = self.costs.wake.saturating_mul(u64::from(walk.woken));
-        visits.saturating_add(marks).saturating_add(wakes)
+        visits.saturating_add(*lines).saturating_add(wakes)
+    }
+}
+
+impl Course {
+    fn add(&mut self, lines: Ticks) {
+        self.lines = self.lines.saturating_add(lines);
     }
 }
 
@@ -350,12 +483,20 @@ impl StandingEntry<'_> {
     fn swap(&self, state: State) -> Option<State> {
         let mut entries = self.queue.entries.borrow_mut();
         let place = place_of(&entries, self.number)?;
-        Some(std::mem::replace(&mut entries[place].state, state))
+        let entry = &mut entries[place];
+        if self.queue.costs.look == Look::Changes {
+            entry.changed = self.cx.core();
+        }
+        Some(std::mem::replace(&mut entry.state, state))
     }
 }
 
 impl Drop for StandingEntry<'_> {
     fn drop(&mut self) {
-        self.queue.remove(self.number);
+        let mut entries = self.queue.entries.borrow_mut();
+        if let Some(place) = place_of(&entries, self.number) {
+            change_neighbours(&mut entries, place, self.cx.core(), self.queue.costs.look);
+            entries.remove(place);
+        }
     }
 }

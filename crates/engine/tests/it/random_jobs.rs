@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use pagetoll_engine::{
-    Arbitration, CacheLine, CoreId, Cx, Distance, Ipi, IpiCosts, IpiTolls, LineCosts, RunError,
-    Setup, Sharing, SpinLock, Statistics, TicketCosts, TicketLock, Ticks, Time, Toll, Total,
-    WaitQueue, WakeUp, WalkCosts,
+    Arbitration, CacheLine, CoreId, Cx, Distance, Ipi, IpiCosts, IpiTolls, LineCosts, Look,
+    RunError, Setup, Sharing, SpinLock, Statistics, TicketCosts, TicketLock, Ticks, Time, Toll,
+    Total, WaitQueue, WakeUp, WalkCosts,
 };
 
 use crate::{Bench, along_a_line};
@@ -44,7 +44,9 @@ impl World {
         };
         let walk = WalkCosts {
             entry: Ticks(4),
-            mark: Ticks(2),
+            line: near(),
+            look: Look::Changes,
+            mark: near(),
             wake: Ticks(10),
             latency: near(),
         };
@@ -88,7 +90,7 @@ impl World {
                         cx,
                         WakeUp {
                             exclusive: 2,
-                            keys: 0..=2,
+                            ..WakeUp::all().keyed(0..=2)
                         },
                     )
                     .await,

@@ -1,6 +1,8 @@
 //! The wait queue against a plain list, its timeouts, and entries that stay.
 
-use pagetoll_engine::{Distance, Sharing, Ticks, WaitEnd, WaitQueue, WakeUp, Walk, WalkCosts};
+use pagetoll_engine::{
+    Distance, Look, Sharing, Ticks, WaitEnd, WaitQueue, WakeUp, Walk, WalkCosts,
+};
 use proptest::prelude::*;
 
 use crate::{Bench, Notes};
@@ -16,7 +18,9 @@ fn costs() -> WalkCosts {
     let latency = Distance::uniform(Ticks(LATENCY));
     WalkCosts {
         entry: Ticks(ENTRY),
-        mark: Ticks(MARK),
+        line: Distance::none(),
+        look: Look::Changes,
+        mark: Distance::uniform(Ticks(MARK)),
         wake: Ticks(WAKE),
         latency,
     }
@@ -127,7 +131,7 @@ proptest! {
                 ends.add((i, (cx.now().0, waited)));
             });
         }
-        let first = WakeUp { exclusive, keys: keys.0.min(keys.1)..=keys.0.max(keys.1) };
+        let first = WakeUp { exclusive, ..WakeUp::all().keyed(keys.0.min(keys.1)..=keys.0.max(keys.1)) };
         let (waker, noted, wake_up) = (queue.clone(), walks.clone(), first.clone());
         bench.spawn("waker", 50, async move |cx| {
             // Half a tick late, so to speak: after what is due at that time.
@@ -182,7 +186,8 @@ fn a_standing_entry_of_a_busy_task_is_marked_and_walked_past() {
             visited: 2,
             woken: 1,
             marked: 1,
-            newly_marked: 1
+            newly_marked: 1,
+            rest: None
         }]
     );
     let idle = FIRST_WALK + 2 * ENTRY + MARK + WAKE + LATENCY;
@@ -233,4 +238,117 @@ fn a_wake_up_at_the_time_of_the_timeout_counts_if_it_comes_first() {
     });
     bench.engine.run().unwrap();
     assert_eq!(notes.take(), [(WaitEnd::Woken, 100)]);
+}
+
+/// Costs of lines alone: 10 for each core between two.
+fn line_costs(look: Look) -> WalkCosts {
+    WalkCosts {
+        line: Distance::by(|from, to| Ticks(10 * u64::from(from.0.abs_diff(to.0)))),
+        look,
+        ..WalkCosts::default()
+    }
+}
+
+/// Times that walks take from cores 2, 3 and 3 past two entries that stand on cores 0 and 1.
+fn walks_past_two(look: Look) -> Vec<u64> {
+    let mut bench = Bench::small();
+    let (work, wait) = (bench.work, bench.wait);
+    let queue = WaitQueue::new(bench.engine.handle(), "q", wait, line_costs(look));
+    for core in [0, 1] {
+        let queue = queue.clone();
+        bench.spawn("stands", core, async move |cx| {
+            cx.sleep(Ticks(core as u64 + 1)).await;
+            let _standing = queue.stand(&cx, Sharing::Exclusive, core as u64);
+            cx.charge(work, Ticks(10 * FIRST_WALK)).await;
+        });
+    }
+    let notes = Notes::new();
+    for (turn, core) in [(1, 2), (2, 3), (3, 3)] {
+        let (queue, notes) = (queue.clone(), notes.clone());
+        bench.spawn("walks", core, async move |cx| {
+            cx.sleep(Ticks(turn * FIRST_WALK)).await;
+            let since = cx.now();
+            queue.wake(&cx, WakeUp::one()).await;
+            notes.add(cx.now().0 - since.0);
+        });
+    }
+    bench.engine.run().unwrap();
+    notes.take()
+}
+
+#[test]
+fn a_walk_that_changes_lines_takes_them_along() {
+    // Core 1 came second: the first entry's pointer to its own lies in the first's line.
+    assert_eq!(walks_past_two(Look::Changes), [10 + 10, 10 + 10, 0]);
+}
+
+#[test]
+fn a_walk_that_reads_lines_has_them_for_its_cache() {
+    let reads = |sharing| walks_past_two(Look::Reads { sharing });
+    assert_eq!(reads(1), [10 + 10, 20 + 20, 0]);
+    assert_eq!(reads(2), [10 + 10, 0, 0]);
+    assert_eq!(reads(4), [0, 0, 0]);
+    assert_eq!(reads(0), [10 + 10, 20 + 20, 20 + 20], "no cache is shared");
+}
+
+#[test]
+fn a_refiled_entry_and_its_neighbours_have_to_be_fetched_again() {
+    let mut bench = Bench::small();
+    let (work, wait) = (bench.work, bench.wait);
+    let queue = WaitQueue::new(
+        bench.engine.handle(),
+        "q",
+        wait,
+        line_costs(Look::Reads { sharing: 1 }),
+    );
+    let stands = queue.clone();
+    bench.spawn("stands", 0, async move |cx| {
+        let _standing = [0, 1, 2, 3].map(|key| stands.stand(&cx, Sharing::Exclusive, key));
+        cx.charge(work, Ticks(10 * FIRST_WALK)).await;
+    });
+    let refiles = queue.clone();
+    bench.spawn("refiles", 3, async move |cx| {
+        cx.sleep(Ticks(2 * FIRST_WALK)).await;
+        refiles.refile(&cx, 0);
+    });
+    let notes = Notes::new();
+    let noted = notes.clone();
+    bench.spawn("walks", 1, async move |cx| {
+        for _ in 0..3 {
+            cx.sleep(Ticks(FIRST_WALK + FIRST_WALK / 3)).await;
+            let since = cx.now();
+            queue.wake(&cx, WakeUp::one()).await;
+            noted.add(cx.now().0 - since.0);
+        }
+    });
+    bench.engine.run().unwrap();
+    assert_eq!(notes.take(), [4 * 10, 2 * 20, 0]);
+}
+
+#[test]
+fn a_walk_in_parts_comes_by_every_entry_once() {
+    let mut bench = Bench::small();
+    let (work, wait) = (bench.work, bench.wait);
+    let queue = WaitQueue::new(bench.engine.handle(), "q", wait, costs());
+    let stands = queue.clone();
+    bench.spawn("stands", 0, async move |cx| {
+        let _standing = [(); 5].map(|()| stands.stand(&cx, Sharing::Exclusive, 0));
+        cx.charge(work, Ticks(10 * FIRST_WALK)).await;
+    });
+    let notes = Notes::new();
+    let noted = notes.clone();
+    bench.spawn("walks", 1, async move |cx| {
+        cx.sleep(Ticks(FIRST_WALK)).await;
+        let mut rest = Some(0);
+        while let Some(from) = rest {
+            let walk = queue.wake(&cx, WakeUp::one().part(from, 2)).await;
+            noted.add((walk.visited, walk.newly_marked, walk.rest));
+            rest = walk.rest;
+        }
+    });
+    bench.engine.run().unwrap();
+    assert_eq!(
+        notes.take(),
+        [(2, 2, Some(2)), (2, 2, Some(4)), (1, 1, None)]
+    );
 }
