@@ -122,9 +122,10 @@ keys! {
     DEMAND_OTHERS_SHARE = "demand.others.share", Number, "how much longer computing takes where the last fault was another vCPU's, as a share: what faults have in common has to come from its CPU; without this figure, nothing";
     DEMAND_MMU_LOCK_SHARE = "demand.mmu-lock.share", Number, "the share of demand.touch for which KVM holds mmu_lock for writing, as shadow paging does; without this figure, none: the TDP MMU takes it for reading";
     DEMAND_MMU_LOCK_ALONE = "demand.mmu-lock.alone", Number, "how many times as long it is held for a page that is mapped alone as for one of those that a fault maps together (PTE_PREFETCH_NUM); 1 where it is not given";
-    DEMAND_QUEUE_ENTRY = "demand.queue.entry", Cost, "one waiting fault looked at when another is woken (userfaultfd_wake_function)";
+    DEMAND_QUEUE_ENTRY = "demand.queue.entry", Cost, "one waiting fault looked at when another is woken (userfaultfd_wake_function), beyond its line";
+    DEMAND_EPOLL_PART = "demand.epoll.part", Number, "readers' entries that are looked at before the userfaultfd's lock is let go and queued for again (WAITQUEUE_WALK_BREAK_CNT, up to Linux 6.6); without this figure, all";
     DEMAND_EPOLL_CALLBACK = "demand.epoll.callback", Cost, "one reader's entry looked at when a fault is announced (ep_poll_callback), beyond the line of its lock";
-    DEMAND_EPOLL_LOCK_LINES = "demand.epoll.lock-lines", Number, "how much of the way between any two CPUs the line of its lock has to come on average; 1 where it is not given";
+    DEMAND_EPOLL_LOCK_LINES = "demand.epoll.lock-lines", Number, "how often the line of its lock has to come from where it was used last; 1 where it is not given";
     DEMAND_EPOLL_CALLBACK_LINES = "demand.epoll.callback-lines", Number, "lines that move on top when the reader has polled since the last look";
     DEMAND_SMT_SLOWDOWN = "demand.smt.slowdown", Number, "how much longer computing takes while the core's other thread computes too";
     DEMAND_NODE_THREADS = "demand.node-threads", Number, "threads that the scheduler keeps on one socket before it spreads them over all";

@@ -20,6 +20,7 @@ mod reader;
 mod run;
 mod shared;
 mod tolls;
+mod turn;
 mod vcpu;
 
 use pagetoll_bill::spec::{Placement, Sharing, WhatIf};

@@ -122,6 +122,8 @@ pub(crate) struct Lines {
     pub(crate) near_grants: u32,
     pub(crate) hand_off: f64,
     pub(crate) under_lock: f64,
+    /// Lines of a thread that is woken before it sleeps.
+    pub(crate) awake: f64,
     pub(crate) others: f64,
 }
 
@@ -129,9 +131,12 @@ pub(crate) struct Lines {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walks {
     pub(crate) fault: f64,
+    pub(crate) fault_lines: f64,
     pub(crate) reader: f64,
     pub(crate) reader_lock: f64,
     pub(crate) reader_lines: f64,
+    /// Readers that a walk looks at before it lets the lock go; 0 for all.
+    pub(crate) part: u32,
 }
 
 /// The costs of one machine.
@@ -168,11 +173,13 @@ impl Costs {
             lines: lines(topology, prices)?.scaled(factors),
             walks: Walks {
                 fault: prices.price(CostKey::DEMAND_QUEUE_ENTRY)?,
+                fault_lines: FAULT_LINES,
                 reader: prices.price(CostKey::DEMAND_EPOLL_CALLBACK)?,
                 reader_lock: prices
                     .given(CostKey::DEMAND_EPOLL_LOCK_LINES)
                     .unwrap_or(1.0),
                 reader_lines: prices.price(CostKey::DEMAND_EPOLL_CALLBACK_LINES)?,
+                part: prices.given(CostKey::DEMAND_EPOLL_PART).map_or(0, whole),
             }
             .scaled(factors),
             smt_slowdown: if topology.threads > 1 {
@@ -188,6 +195,13 @@ impl Costs {
         })
     }
 }
+
+/// Lines in which a walk past a waiting fault reads: the entry's pointers, on the stack of the vCPU's thread
+/// (fs/userfaultfd.c, `struct userfaultfd_wait_queue`).
+const FAULT_LINES: f64 = 1.0;
+/// Lines that `try_to_wake_up` takes from a thread that has not left its CPU yet (kernel/sched/core.c, `ttwu_runnable`):
+/// its `__state` and `on_rq`, its `pi_lock`, and the lock of its run queue.
+const AWAKE_LINES: f64 = 3.0;
 
 /// Factor on computing: that of [`CostKey::DEMAND_OTHERS_SHARE`] as often as the last fault was another vCPU's, where
 /// each is as likely to have had it.
@@ -251,6 +265,7 @@ fn lines(topology: Topology, prices: &Prices<'_>) -> Result<Lines, CostError> {
         near_grants: whole(prices.price(CostKey::DEMAND_NEAR_GRANTS)?),
         hand_off: prices.price(CostKey::DEMAND_HAND_OFF)?,
         under_lock: prices.price(CostKey::DEMAND_LOCK_LINES)?,
+        awake: AWAKE_LINES,
         others: prices.given(CostKey::DEMAND_OTHER_LINES).unwrap_or(0.0),
     })
 }
@@ -316,12 +331,24 @@ impl Wake {
 }
 
 impl Walks {
+    /// No time at all.
+    pub(crate) const NONE: Self = Self {
+        fault: 0.0,
+        fault_lines: 0.0,
+        reader: 0.0,
+        reader_lock: 0.0,
+        reader_lines: 0.0,
+        part: 0,
+    };
+
     fn scaled(self, factors: Factors) -> Self {
         Self {
             fault: self.fault * factors.walks,
+            fault_lines: self.fault_lines * factors.walks,
             reader: self.reader * factors.walks,
             reader_lock: self.reader_lock * factors.walks,
             reader_lines: self.reader_lines * factors.walks,
+            part: self.part,
         }
     }
 }
@@ -331,6 +358,7 @@ impl Lines {
         Self {
             hand_off: self.hand_off * factors.locked,
             under_lock: self.under_lock * factors.locked,
+            awake: self.awake * factors.locked,
             others: self.others * factors.others,
             core: self.core * factors.lines,
             l3: self.l3 * factors.lines,

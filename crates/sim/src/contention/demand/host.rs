@@ -33,6 +33,13 @@ const MESSAGE: u64 = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageNumber(u64);
 
+impl PageNumber {
+    /// The vCPU that touches it.
+    pub(crate) const fn vcpu(self) -> u64 {
+        self.0 / PAGES
+    }
+}
+
 /// Memory, userfaultfd and VM.
 pub(crate) struct Host {
     mechanism: Mechanism,

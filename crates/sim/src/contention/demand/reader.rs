@@ -6,16 +6,17 @@
 //! | step | functions |
 //! |---|---|
 //! | wait | `epoll_wait`, level-triggered: a reader that a walk has marked asks the userfaultfd again (`ep_item_poll`, `userfaultfd_poll`) before it sleeps |
-//! | read | `fdget`, `userfaultfd_ctx_read`: `fd_wqh.lock`, in it `fault_pending_wqh.lock`: the oldest entry moves to `fault_wqh`, `refile_seq` counts; `fdput`. EAGAIN when another reader was faster. A reader whose CPU a vCPU's thread has had meanwhile also pays for the switch |
+//! | read | `fdget`, `userfaultfd_ctx_read`: `fd_wqh.lock`, in it an entry before the first reader's and `fault_pending_wqh.lock`: the oldest entry moves to `fault_wqh`, `refile_seq` counts; `fdput`. EAGAIN when another reader was faster. A reader whose CPU a vCPU's thread has had meanwhile also pays for the switch |
 //! | install | as [`super::vcpu`] |
-//! | wake | `wake_userfault` .. `__wake_userfault`: under `fault_pending_wqh.lock` all entries of both queues are looked at, and `try_to_wake_up` is called for those of the range |
+//! | wake | `wake_userfault` .. `__wake_userfault`: under `fault_pending_wqh.lock` all entries of both queues are looked at, and `try_to_wake_up` is called for those of the range, also where the vCPU's thread still waits for `fd_wqh.lock` |
 
 use std::rc::Rc;
 
 use pagetoll_engine::{Cx, Sharing, WakeUp};
 
 use super::host::PageNumber;
-use super::shared::Shared;
+use super::shared::{Shared, Userfaultfd};
+use super::turn::Turn;
 use super::vcpu::Progress;
 
 /// Key of no vCPU.
@@ -38,18 +39,23 @@ impl Reader {
         let Shared { costs, tolls, .. } = shared;
         let uffd = shared.uffd(self.number);
         let epoll = uffd.readers.stand(cx, Sharing::Exclusive, 0);
+        let mut turn = Turn::new(cx);
         while self.progress.ended.get().is_none() {
             shared.compute(cx, tolls.syscalls, costs.work.poll).await;
             uffd.locks.read(cx).await;
             if !shared.host.borrow_mut().has_unread(self.number) {
                 epoll.wait().await;
+                turn = Turn::new(cx);
                 continue;
             }
-            if let Some(page) = self.read(cx).await {
-                self.serve(cx, page).await;
-            }
+            let woken = match self.read(cx).await {
+                Some(page) => self.serve(cx, page).await,
+                None => false,
+            };
             // Who was woken onto this CPU gets it at the return to user space.
-            cx.yield_core().await;
+            if woken || turn.is_over(cx) {
+                turn = turn.end(cx).await;
+            }
         }
     }
 
@@ -68,21 +74,26 @@ impl Reader {
         uffd.locks.access(cx).await;
         let taken = {
             let (_fd, _) = uffd.fd.acquire(cx).await;
+            uffd.first.access(cx).await;
             uffd.locks.access(cx).await;
-            let (_pending, last) = uffd.pending.acquire(cx).await;
-            let taken = shared.host.borrow_mut().read(self.number);
-            if taken.is_some() {
-                uffd.change_list(cx, shared, last, 2.5).await;
-                uffd.refcount.access(cx).await;
-            }
-            taken
+            self.take(cx, uffd).await
         };
         uffd.file.access(cx).await;
         taken
     }
 
-    /// Resolves the fault and wakes the vCPU.
-    async fn serve(&self, cx: &Cx, page: PageNumber) {
+    /// Moves the oldest unread fault to those that are read.
+    async fn take(&self, cx: &Cx, uffd: &Userfaultfd) -> Option<PageNumber> {
+        let (_pending, last) = uffd.pending.acquire(cx).await;
+        let page = self.shared.host.borrow_mut().read(self.number)?;
+        uffd.faults.refile(cx, page.vcpu());
+        uffd.change_list(cx, &self.shared, last, 2.5).await;
+        uffd.refcount.access(cx).await;
+        Some(page)
+    }
+
+    /// Resolves the fault and wakes the vCPU: returns whether it had gone to sleep.
+    async fn serve(&self, cx: &Cx, page: PageNumber) -> bool {
         let shared = &*self.shared;
         let Shared { costs, tolls, .. } = shared;
         let source = costs.work.source_page * f64::from(self.batch);
@@ -93,13 +104,14 @@ impl Reader {
         uffd.file.access(cx).await;
         shared.install(cx, page, self.batch).await;
         uffd.locks.access(cx).await;
-        {
+        let walk = {
             let (_guard, last) = uffd.pending.acquire(cx).await;
             uffd.change_list(cx, shared, last, 1.0).await;
             let woken = shared.host.borrow_mut().wake(page);
             let key = woken.map_or(NOBODY, u64::from);
-            uffd.faults.wake(cx, WakeUp::all().keyed(key..=key)).await;
-        }
+            uffd.faults.wake(cx, WakeUp::all().keyed(key..=key)).await
+        };
         uffd.file.access(cx).await;
+        walk.woken > 0
     }
 }

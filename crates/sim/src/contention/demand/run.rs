@@ -17,7 +17,7 @@ use super::costs::{Costs, Factors, nanos, ticks};
 use super::host::Host;
 use super::places::Places;
 use super::reader::Reader;
-use super::shared::{Shared, mean_transfer};
+use super::shared::Shared;
 use super::tolls::DemandTolls;
 use super::vcpu::{Goals, Progress, Vcpu};
 
@@ -185,9 +185,8 @@ impl Run {
         };
         let mut engine = Engine::new(&setup, names).map_err(EngineError::Setup)?;
         let places = Places::new(&costs, scenario);
-        let line = mean_transfer(&costs, &places, scenario);
         let host = Host::new(scenario, defect)?;
-        let shared = Shared::new(&engine, costs, tolls, host, scenario, line);
+        let shared = Shared::new(&engine, costs, tolls, host, scenario);
         let shared = Rc::new(shared);
         let progress = Rc::new(Progress::new(goals, scenario.vcpus));
         let threads =

@@ -9,10 +9,11 @@
 //! | `stat` | `kvm->stat.pages`, counted with every entry that is set (arch/x86/kvm/mmu.h, `kvm_update_page_stats`) |
 //! | `locks` | the line of `struct userfaultfd_ctx` with the locks and heads of its wait queues |
 //! | `refcount` | its next line: `refcount` and `refile_seq` |
+//! | `first` | the line of the first reader's entry on `fd_wqh`: every read(2) puts an entry of its own before it (`userfaultfd_ctx_read`: `__add_wait_queue`, `__remove_wait_queue`) |
 //! | `pending` | `fault_pending_wqh.lock` |
 //! | `fd` | `fd_wqh.lock` |
-//! | `readers` | the entries of readers' epolls on `fd_wqh`: `EPOLLEXCLUSIVE`, walked from the head, past each reader that is busy (fs/eventpoll.c, `ep_poll_callback` returns 0) up to the first that sleeps |
-//! | `faults` | `fault_pending_wqh` and `fault_wqh`, both walked to their ends by a wake-up (fs/userfaultfd.c, `__wake_userfault`) |
+//! | `readers` | the entries of readers' epolls on `fd_wqh`: `EPOLLEXCLUSIVE`, walked from the head, past each reader that is busy (fs/eventpoll.c, `ep_poll_callback` returns 0) up to the first that sleeps. Each walk takes the epoll's lock, and so its line from the walk before. Up to Linux 6.6 it lets `fd_wqh.lock` go after 65 entries and queues for it again (kernel/sched/wait.c, `WAITQUEUE_WALK_BREAK_CNT`) |
+//! | `faults` | `fault_pending_wqh` and `fault_wqh`, both walked to their ends by a wake-up (fs/userfaultfd.c, `__wake_userfault`). A walk reads the entries, which lie on the stacks of vCPUs' threads: each has to be fetched again into an L3 cache when it or its neighbour was added, read by a reader, or removed meanwhile |
 //!
 //! Not here: page-table locks, xarrays, reverse maps, memory cgroups: vCPUs touch memory of their own, in page tables of
 //! their own.
@@ -22,14 +23,13 @@ use std::cell::{Cell, RefCell};
 use pagetoll_bill::spec::WhatIf;
 use pagetoll_cost::{Nearness, Position};
 use pagetoll_engine::{
-    Arbitration, CacheLine, CoreId, Cx, Distance, Engine, LineCosts, SpinGuard, SpinLock, Ticks,
+    Arbitration, CacheLine, CoreId, Cx, Distance, Engine, LineCosts, Look, SpinGuard, SpinLock,
     Toll, WaitQueue, WalkCosts,
 };
 
 use super::Scenario;
-use super::costs::{Costs, ticks};
+use super::costs::{Costs, Walks, ticks};
 use super::host::Host;
-use super::places::Places;
 use super::tolls::DemandTolls;
 
 /// Variation of a thread's computing from one time to the next, either way: caches, interrupts. Assumed; without it
@@ -55,6 +55,7 @@ pub(crate) struct Userfaultfd {
     pub(crate) file: CacheLine,
     pub(crate) locks: CacheLine,
     pub(crate) refcount: CacheLine,
+    pub(crate) first: CacheLine,
     pub(crate) pending: QueueLock,
     pub(crate) fd: QueueLock,
     pub(crate) readers: WaitQueue,
@@ -109,7 +110,6 @@ impl Shared {
         tolls: DemandTolls,
         host: Host,
         scenario: &Scenario,
-        walked_line: f64,
     ) -> Self {
         let what_if = scenario.what_if;
         let make = Maker {
@@ -130,7 +130,7 @@ impl Shared {
                 .is_some()
                 .then(|| make.spin_lock("mmu_lock", tolls.lock_mmu)),
             uffds: (0..scenario.userfaultfds())
-                .map(|_| make.userfaultfd(&tolls, walked_line))
+                .map(|_| make.userfaultfd(&tolls))
                 .collect(),
             host: RefCell::new(host),
             last: Cell::new(None),
@@ -220,23 +220,6 @@ fn varied(cx: &Cx) -> f64 {
     1.0 + VARIATION * (2.0 * f64::from(draw) / f64::from(STEPS) - 1.0)
 }
 
-/// Mean cost of moving a line between a vCPU and a reader.
-pub(crate) fn mean_transfer(costs: &Costs, places: &Places, scenario: &Scenario) -> f64 {
-    /// Enough of either kind for a mean.
-    const SAMPLED: usize = 64;
-    let some = |count: u32| (0..count).step_by((count as usize).div_ceil(SAMPLED).max(1));
-    let mut sum = 0.0;
-    let mut pairs = 0.0;
-    for vcpu in some(scenario.vcpus) {
-        for reader in some(scenario.readers()) {
-            let (from, to) = (places.vcpu(vcpu), places.reader(reader));
-            sum += costs.lines.access(costs.topology.nearness(from.0, to.0));
-            pairs += 1.0;
-        }
-    }
-    if pairs > 0.0 { sum / pairs } else { 0.0 }
-}
-
 struct Maker<'a> {
     engine: &'a Engine,
     costs: Costs,
@@ -263,21 +246,16 @@ impl Maker<'_> {
         CacheLine::new(self.engine.handle(), name, toll, costs)
     }
 
-    fn userfaultfd(&self, tolls: &DemandTolls, walked_line: f64) -> Userfaultfd {
-        let walks = &self.costs.walks;
+    fn userfaultfd(&self, tolls: &DemandTolls) -> Userfaultfd {
         Userfaultfd {
             file: self.line("file", tolls.line_file),
             locks: self.line("uffd-locks", tolls.line_locks),
             refcount: self.line("uffd-refcount", tolls.line_refcount),
+            first: self.line("uffd-readers", tolls.line_readers),
             pending: self.lock("fault_pending_wqh", tolls.lock_pending),
             fd: self.lock("fd_wqh", tolls.lock_fd),
-            readers: self.queue(
-                "readers",
-                tolls.queue_readers,
-                walks.reader + walks.reader_lock * walked_line,
-                walks.reader_lines * walked_line,
-            ),
-            faults: self.queue("faults", tolls.queue_faults, walks.fault, 0.0),
+            readers: self.readers(tolls.queue_readers),
+            faults: self.faults(tolls.queue_faults),
         }
     }
 
@@ -292,20 +270,52 @@ impl Maker<'_> {
         }
     }
 
-    fn queue(&self, name: &str, toll: Toll, entry: f64, mark: f64) -> WaitQueue {
+    /// Entries of readers, each with the lock of its epoll.
+    fn readers(&self, toll: Toll) -> WaitQueue {
+        let walks = self.walks();
+        let costs = WalkCosts {
+            entry: ticks(walks.reader),
+            line: distance(&self.costs, walks.reader_lock),
+            look: Look::Changes,
+            mark: distance(&self.costs, walks.reader_lines),
+            ..self.waking()
+        };
+        WaitQueue::new(self.engine.handle(), "readers", toll, costs)
+    }
+
+    /// Entries of faults.
+    fn faults(&self, toll: Toll) -> WaitQueue {
+        let walks = self.walks();
+        let Costs {
+            topology, lines, ..
+        } = self.costs;
+        let costs = WalkCosts {
+            entry: ticks(walks.fault),
+            line: distance(&self.costs, walks.fault_lines),
+            look: Look::Reads {
+                sharing: topology.cores * topology.threads,
+            },
+            mark: distance(&self.costs, lines.awake),
+            ..self.waking()
+        };
+        WaitQueue::new(self.engine.handle(), "faults", toll, costs)
+    }
+
+    fn walks(&self) -> Walks {
+        match self.what_if == Some(WhatIf::NoWalks) {
+            true => Walks::NONE,
+            false => self.costs.walks,
+        }
+    }
+
+    fn waking(&self) -> WalkCosts {
         let wake = self.costs.wake;
         let (same, other) = (ticks(wake.same_cpu), ticks(wake.other_cpu));
-        let visit = |nanos| match self.what_if == Some(WhatIf::NoWalks) {
-            true => Ticks::ZERO,
-            false => ticks(nanos),
-        };
-        let costs = WalkCosts {
-            entry: visit(entry),
-            mark: visit(mark),
+        WalkCosts {
             wake: ticks(wake.call),
             latency: Distance::by(move |from, to| if from == to { same } else { other }),
-        };
-        WaitQueue::new(self.engine.handle(), name, toll, costs)
+            ..WalkCosts::default()
+        }
     }
 }
 

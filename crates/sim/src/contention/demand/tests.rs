@@ -90,6 +90,17 @@ fn writers_of_mmu_lock_saturate_and_readers_do_not() {
 }
 
 #[test]
+fn walks_in_parts_leave_readers_asleep_and_few_readers_alone() {
+    let whole = without(TABLE, "demand.epoll.part");
+    let gain = |vcpus| {
+        let rate = |table: &str| plain_rate(table, Scenario::new(Mechanism::Uffd, vcpus));
+        rate(TABLE) / rate(&whole)
+    };
+    assert_eq!(gain(64), 1.0);
+    assert!(gain(128) > 1.05, "{}", gain(128));
+}
+
+#[test]
 fn contention_leaves_one_vcpu_alone() {
     let mut alone = SHADOW.to_owned();
     for key in ["demand.mmu-lock.share", "demand.others.share"] {

@@ -31,6 +31,7 @@ tolls! {
     line_stat = Line "kvm-stat";
     line_locks = Line "uffd-locks";
     line_refcount = Line "uffd-refcount";
+    line_readers = Line "uffd-readers";
     line_others = Line "others";
     lock_mmu = Lock "mmu_lock";
     lock_pending = Lock "fault_pending_wqh";

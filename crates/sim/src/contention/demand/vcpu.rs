@@ -20,11 +20,8 @@ use pagetoll_host_models::kvm::Exit;
 use super::Mechanism;
 use super::costs::{MmuLock, ticks};
 use super::host::{Host, PageNumber};
-use super::shared::Shared;
-
-/// Time that a thread which does not sleep keeps its CPU from others: shorter than the scheduler's slice, so that a
-/// short run sees them all. Assumed; switching is taken to be rare.
-const SLICE_NANOS: f64 = 100_000.0;
+use super::shared::{Shared, Userfaultfd};
+use super::turn::Turn;
 
 /// Pages that all vCPUs together populate.
 #[derive(Clone, Copy)]
@@ -87,7 +84,7 @@ impl Vcpu {
         let spread = ticks(shared.costs.work.touch + shared.costs.work.sleep).get() * 4;
         let late = Ticks(cx.random_below(spread.max(1)));
         cx.charge(shared.tolls.start, late).await;
-        let mut slice = cx.now();
+        let mut turn = Turn::new(cx);
         while self.progress.ended.get().is_none() {
             shared.note_vcpu(cx);
             let pages = shared.host.borrow_mut().next_batch(self.number);
@@ -102,9 +99,8 @@ impl Vcpu {
             }
             self.progress
                 .add(self.number, u64::from(self.batch), cx.now());
-            if cx.now().since(slice) > ticks(SLICE_NANOS) {
-                cx.yield_core().await;
-                slice = cx.now();
+            if turn.is_over(cx) {
+                turn = turn.end(cx).await;
             }
         }
     }
@@ -199,11 +195,7 @@ impl Vcpu {
         // userfaultfd_must_wait.
         shared.read_pgd(cx).await;
         shared.touch_mm(cx).await;
-        uffd.locks.access(cx).await;
-        {
-            let (_guard, _) = uffd.fd.acquire(cx).await;
-            uffd.readers.wake(cx, WakeUp::one()).await;
-        }
+        self.announce(cx, uffd).await;
         if exit == Exit::Sleeps {
             entry.wait().await;
         }
@@ -214,6 +206,21 @@ impl Vcpu {
             .compute(cx, tolls.stage2, costs.work.sleep / 2.0)
             .await;
         shared.touch_mm(cx).await;
+    }
+
+    /// Wakes a reader.
+    async fn announce(&self, cx: &Cx, uffd: &Userfaultfd) {
+        let part = self.shared.costs.walks.part;
+        let mut rest = Some(0);
+        while let Some(from) = rest {
+            uffd.locks.access(cx).await;
+            let (_guard, _) = uffd.fd.acquire(cx).await;
+            if from == 0 {
+                uffd.first.read(cx).await;
+            }
+            let wake_up = WakeUp::one().part(from, part);
+            rest = uffd.readers.wake(cx, wake_up).await.rest;
+        }
     }
 }
 
