@@ -44,9 +44,9 @@ impl World {
         };
         let walk = WalkCosts {
             entry: Ticks(4),
-            line: near(),
+            line: Distance::none(),
             look: Look::Changes,
-            mark: near(),
+            mark: Distance::by(|_, _| Ticks(2)),
             wake: Ticks(10),
             latency: near(),
         };
