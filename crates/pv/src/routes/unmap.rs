@@ -20,7 +20,7 @@ use crate::session::{self, Session};
 pub const BILLING: Billing = Billing {
     sessions,
     rows: rows::rows,
-    notes: &[],
+    notes: &["rows of uffd-move-written are those of a kernel with UFFDIO_MOVE (Linux 6.8)"],
     lab_notes: &[],
     host_notes: |_| Vec::new(),
     counts_flushes: false,

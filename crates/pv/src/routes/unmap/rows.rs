@@ -37,20 +37,11 @@ pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     rows
 }
 
-/// Rows of an operation of user space, with the reason why there is no figure where older kernels lack it.
-fn operation_rows(operation: Operation, order: &Order, findings: &Findings) -> [Row; 2] {
-    let rows = user_rows(operation, order, findings);
-    if operation != Operation::UffdMoveWritten {
-        return rows;
-    }
-    rows.map(|row| match row.figures() {
-        Some(_) => row,
-        None => Row::unavailable(
-            row.key,
-            row.pages,
-            "this kernel has no UFFDIO_MOVE (Linux 6.8)",
-        ),
-    })
+/// Rows of an operation of user space; none of one that the kernel lacks ([`super::BILLING`]'s notes).
+fn operation_rows(operation: Operation, order: &Order, findings: &Findings) -> Vec<Row> {
+    let is_there = |row: &Row| operation != Operation::UffdMoveWritten || row.figures().is_some();
+    let rows = user_rows(operation, order, findings).into_iter();
+    rows.filter(is_there).collect()
 }
 
 /// The row of a dom0 that maps another domain's pages; none where no hypercalls can be made.
