@@ -98,7 +98,7 @@ uint32_t expected_sum(uint64_t pages)
 	return sum;
 }
 
-static void populate(struct pager *pager, uint64_t page)
+void populate(struct pager *pager, uint64_t page)
 {
 	int error = page < pager->pages ? pager_copy(pager, page, DONT_WAKE) : EEXIST;
 

@@ -43,6 +43,9 @@ bool mechanism_is_unavailable(const struct mechanism *mechanism);
 /* A guest touches `pages` pages, and `batch` of them are populated at a time. */
 struct counts exercise(const struct mechanism *mechanism, uint32_t batch, uint32_t pages);
 
+/* Populates a batch whose first page may be present; nothing beyond the area's end. Ends the guest when that fails. */
+void populate(struct pager *pager, uint64_t page);
+
 /* The page that the last KVM_EXIT_MEMORY_FAULT named. */
 uint64_t missing_page(const struct machine *machine);
 
