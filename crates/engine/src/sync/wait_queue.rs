@@ -60,8 +60,7 @@ impl Look {
     /// The cores that have what a core has fetched: a bit for those of each cache. Beyond 64 caches, none has.
     const fn seen_by(self, core: CoreId) -> u64 {
         match self {
-            Self::Changes => 0,
-            Self::Reads { sharing: 0 } => 0,
+            Self::Changes | Self::Reads { sharing: 0 } => 0,
             Self::Reads { sharing } => match core.0 / sharing {
                 cache @ 0..64 => 1 << cache,
                 _ => 0,
@@ -98,9 +97,7 @@ impl WakeUp {
     pub const fn one() -> Self {
         Self {
             exclusive: 1,
-            keys: 0..=u64::MAX,
-            from: 0,
-            most: 0,
+            ..Self::all()
         }
     }
 
@@ -118,23 +115,13 @@ impl WakeUp {
     /// Restricts the wake-up to waiters with these keys.
     #[must_use]
     pub const fn keyed(self, keys: RangeInclusive<u64>) -> Self {
-        Self {
-            exclusive: self.exclusive,
-            keys,
-            from: self.from,
-            most: self.most,
-        }
+        Self { keys, ..self }
     }
 
     /// Restricts the wake-up to a part of the queue: at most so many entries from a place on.
     #[must_use]
     pub const fn part(self, from: u32, most: u32) -> Self {
-        Self {
-            exclusive: self.exclusive,
-            keys: self.keys,
-            from,
-            most,
-        }
+        Self { from, most, ..self }
     }
 }
 
@@ -348,10 +335,7 @@ impl Inner {
             Sharing::Shared => 0,
             Sharing::Exclusive => entries.len(),
         };
-        match sharing {
-            Sharing::Shared => entries.push_front(entry),
-            Sharing::Exclusive => entries.push_back(entry),
-        }
+        entries.insert(place, entry);
         change_neighbours(&mut entries, place, core, look);
         number
     }

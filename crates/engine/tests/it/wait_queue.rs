@@ -249,7 +249,7 @@ fn line_costs(look: Look) -> WalkCosts {
     }
 }
 
-/// Times that walks take from cores 2, 3 and 3 past two entries that stand on cores 0 and 1.
+/// Walk times from cores 2, 3 and 3, past standing entries of cores 0 and 1.
 fn walks_past_two(look: Look) -> Vec<u64> {
     let mut bench = Bench::small();
     let (work, wait) = (bench.work, bench.wait);
