@@ -25,6 +25,9 @@ bool needs_round(const struct finding *finding, uint32_t pages);
 /* kernel-log: reports the warnings in the kernel's log. */
 void step_kernel_log(void);
 
+/* From now on, what the kernel says of queued updates that Xen refuses is no warning: it says each, and goes on. */
+void expect_refusals(void);
+
 /* The number of warnings so far; `first`, if not null, gets the first. */
 unsigned int kernel_warnings(char *first, size_t size);
 
@@ -43,6 +46,7 @@ unsigned int kernel_warnings(char *first, size_t size);
  * uffd-wp-markers: write-protection by userfaultfd outlives the entries of a shared mapping.
  * accounting: mapcounts and resident set sizes after zapping.
  * foreign: another domain's pages, mapped across page tables, are those of that domain, and are let go.
+ * refused-clears: shared-files, private-copies and accounting with a Xen that refuses clears of entries here and there.
  * clear-range: Xen's hypercall that clears a run of entries, on a page table of its own, rightly and wrongly called.
  */
 #define EACH_CHECK(check)                                   \
@@ -62,6 +66,7 @@ unsigned int kernel_warnings(char *first, size_t size);
 	check("uffd-wp-markers", check_uffd_wp_markers)     \
 	check("accounting", check_accounting)               \
 	check("foreign", check_foreign)                     \
+	check("refused-clears", check_refused_clears)       \
 	check("clear-range", check_clear_range)
 
 #define DECLARE(name, function) struct finding function(uint32_t pages);

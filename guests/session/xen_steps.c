@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Xen's public/hypfs.h, public/sysctl.h (lockprof_op) and public/xen.h (mmuext_op). Memory that Xen reads or writes is
+ * Xen's public/sysctl.h (lockprof_op) and public/xen.h (mmuext_op). Memory that Xen reads or writes is
  * locked.
  */
 #define _GNU_SOURCE
@@ -17,14 +17,10 @@
 #include "../lib/linux/fail.h"
 #include "../lib/linux/process.h"
 #include "../lib/xentrace.h"
+#include "../steps/hypfs.h"
 #include "../steps/privcmd.h"
 
 #define HYPERVISOR_MMUEXT_OP 26
-#define HYPERVISOR_HYPFS_OP 42
-
-#define HYPFS_READ 1
-#define HYPFS_WRITE 2
-#define HYPFS_BOOL 5
 
 #define LOCKPROF_RESET 1
 #define LOCKPROF_QUERY 2
@@ -34,15 +30,6 @@
 
 #define MMUEXT_TLB_FLUSH_ALL 10
 #define DOMID_SELF 0x7ff0u
-
-struct hypfs_bool {
-	uint8_t type;
-	uint8_t encoding;
-	uint16_t pad;
-	uint32_t content_len;
-	uint32_t max_write_len;
-	uint8_t value;
-};
 
 struct lock_data {
 	char name[40];
@@ -60,35 +47,9 @@ struct mmuext_op {
 	uint64_t arg2;
 };
 
-static long hypfs(unsigned int command, const char *name, void *data, size_t size)
-{
-	static char path[64];
-	int length = snprintf(path, sizeof(path), "/params/%s", name);
-
-	privcmd_lock(path, sizeof(path));
-	privcmd_lock(data, size);
-	return privcmd_call(HYPERVISOR_HYPFS_OP, (uint64_t[PRIVCMD_ARGUMENTS]){
-		command, (uint64_t)path, length + 1, (uint64_t)data, size });
-}
-
 static void step_parameter(const char *name)
 {
-	static struct hypfs_bool entry;
-	long ret = hypfs(HYPFS_READ, name, &entry, sizeof(entry));
-
-	if (ret)
-		fail_with(name, -ret);
-	if (entry.type != HYPFS_BOOL)
-		fail_with(name, EINVAL);
-	report("{\"kind\":\"parameter\",\"name\":\"%s\",\"value\":%u}", name, entry.value);
-}
-
-static void step_set_parameter(const char *name, uint8_t value)
-{
-	long ret = hypfs(HYPFS_WRITE, name, &value, sizeof(value));
-
-	if (ret)
-		fail_with(name, -ret);
+	report("{\"kind\":\"parameter\",\"name\":\"%s\",\"value\":%u}", name, hypfs_parameter(name, HYPFS_BOOL));
 }
 
 static void step_trace_state(void)
@@ -236,7 +197,7 @@ bool run_xen_step(const char *line)
 	else if (sscanf(line, "trace-stop %u", &x) == 1)
 		xentrace_stop(&xentrace_by_privcmd, x);
 	else if (sscanf(line, "parameter-set %63s %u", word, &x) == 2)
-		step_set_parameter(word, x);
+		hypfs_set_parameter(word, HYPFS_BOOL, x);
 	else if (sscanf(line, "parameter %63s", word) == 1)
 		step_parameter(word);
 	else if (!strcmp(line, "lock-reset"))

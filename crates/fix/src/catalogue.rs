@@ -1,6 +1,7 @@
 //! The fixes that this program carries: `fixes/NAME/`, with `fix.toml`, and for each series of Linux a folder of patches
 //! in the order of their file names, and a folder `broken/` of variants that the checks must catch. `fixes/debug/` and
-//! `fixes/rt/` hold the patches that every debug kernel and every PREEMPT_RT kernel gets.
+//! `fixes/rt/` hold the patches that every debug kernel and every PREEMPT_RT kernel gets, `fixes/refusals/` those of a Xen
+//! that refuses updates on request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,6 +38,9 @@ pub struct Fix {
     /// The fix of Xen that its checks run on unless another Xen is given; absent where that is Debian's.
     #[serde(default)]
     pub xen: Option<String>,
+    /// True where a check asks that Xen to refuse updates, for which it is built with `fixes/refusals`.
+    #[serde(default)]
+    pub refusals: bool,
     /// The guest that runs its checks.
     #[serde(default)]
     pub bench: Bench,
@@ -177,9 +181,11 @@ pub struct Variant {
 /// The folder itself, in this program.
 static FIXES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../fixes");
 
-/// Folders that are not fixes: the patches and the configuration of debug kernels, and of PREEMPT_RT kernels.
+/// Folders that are not fixes: the patches and the configuration of debug kernels, and of PREEMPT_RT kernels, and the patches
+/// of a Xen that refuses updates.
 const DEBUG: &str = "debug";
 const RT: &str = "rt";
+const REFUSALS: &str = "refusals";
 
 /// All fixes: those of Linux first, by the version of their first series, then by name. The spec `none` takes the first
 /// series of its program.
@@ -224,6 +230,11 @@ pub(crate) fn flavour_patches(flavour: Flavour, series: &Series) -> Vec<Patch> {
         Flavour::Rt => RT,
     };
     patches_in(&Path::new(folder).join(&series.version))
+}
+
+/// The patches of a Xen that refuses updates of page tables on request.
+pub(crate) fn refusals(series: &Series) -> Vec<Patch> {
+    patches_in(&Path::new(REFUSALS).join(&series.version))
 }
 
 fn patch(file: &'static File<'static>) -> Option<Patch> {
@@ -326,7 +337,7 @@ mod tests {
         let names = all().iter().map(|fix| fix.name.as_str());
         assert_eq!(
             folders.collect::<BTreeSet<_>>(),
-            names.chain([DEBUG, RT]).collect()
+            names.chain([DEBUG, RT, REFUSALS]).collect()
         );
         assert!(all().iter().all(|fix| fix.readme.starts_with("# ")));
     }
@@ -400,7 +411,8 @@ mod tests {
     /// Patches of configurations.
     fn beside(series: &Series) -> impl Iterator<Item = Patch> {
         let flavours = [Flavour::Debug, Flavour::Rt].into_iter();
-        flavours.flat_map(|flavour| flavour_patches(flavour, series))
+        let of_flavours = flavours.flat_map(|flavour| flavour_patches(flavour, series));
+        of_flavours.chain(refusals(series))
     }
 
     /// Only a person can certify the origin of a patch, and sign it off.

@@ -25,7 +25,7 @@ use crate::catalogue::{self, Check, Fix, Patch, Program, Series, Variant};
 use crate::config::Flavour;
 use crate::error::{FixError, refused};
 use crate::hypervisor;
-use crate::spec::Spec;
+use crate::spec::{self, Spec};
 
 /// CPU time of a guest's QEMU for one check that races. Assumed: six times what the longest took.
 const RACE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -292,18 +292,24 @@ fn kernel_for(
     Ok(KernelSource::Built(Box::new(built.kernel)))
 }
 
-/// Hypervisor for the checks of a fix of Linux: the one that was given, or built with the fix that the kernel asks for.
+/// Hypervisor for the checks of a fix of Linux: the one that was given, or built with the fix that the kernel asks for and
+/// so that it refuses what a check asks it to.
 fn xen_for(
     fix: &Fix,
     order: &CheckOrder,
     surroundings: &Surroundings<'_>,
 ) -> Result<XenSource, FixError> {
     let given = order.xen != (XenSource::Debian { suite: None });
-    let Some(name) = fix.xen.as_ref().filter(|_| !given) else {
-        return Ok(order.xen.clone());
+    let (name, flavour) = match (&fix.xen, fix.refusals) {
+        (None, false) => return Ok(order.xen.clone()),
+        _ if given => return Ok(order.xen.clone()),
+        (name, true) => (
+            name.as_deref().unwrap_or(spec::NONE),
+            hypervisor::Flavour::Refusing,
+        ),
+        (Some(name), false) => (name.as_str(), hypervisor::Flavour::Lab),
     };
     let spec = Spec::xen(name)?;
-    let flavour = hypervisor::Flavour::Lab;
     let built = hypervisor::build(&spec, flavour, order.build.freshness, surroundings)?;
     Ok(XenSource::Built(Box::new(built)))
 }
@@ -457,11 +463,12 @@ fn all_or_first_error(
 fn control(variant: &str, ran: &Findings) -> Control {
     let failed: u64 = ran.checks.iter().map(|finding| finding.failed).sum();
     let tried: u64 = ran.checks.iter().map(|finding| finding.tried).sum();
+    let milliseconds: u64 = ran.checks.iter().map(|finding| finding.milliseconds).sum();
     Control {
         name: variant.to_owned(),
         found: match failed {
             0 => format!("survived {tried}"),
-            failed => format!("{failed} of {tried}"),
+            failed => format!("{failed} of {tried} in {:.1} s", milliseconds as f64 / 1e3),
         },
         failed,
     }
@@ -522,6 +529,7 @@ fn check_result(cpus: usize, finding: &Finding, control: Option<Control>) -> Che
         name,
         tried,
         failed,
+        ..
     } = finding;
     let check = match &control {
         Some(control) => bill::Check::against_control(name, *tried, *failed, control.failed),
@@ -555,6 +563,7 @@ mod tests {
             name: check.name.clone(),
             tried: 10,
             failed,
+            milliseconds: 1500,
         };
         Findings {
             xen: "4.17".into(),

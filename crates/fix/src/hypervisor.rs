@@ -9,7 +9,7 @@ use pagetoll_images::apt::Freshness;
 use pagetoll_images::xen::XenImage;
 use pagetoll_images::xen::build::{self, Recipe};
 
-use crate::catalogue::Patch;
+use crate::catalogue::{self, Patch, Series};
 use crate::error::{FixError, refused};
 use crate::spec::Spec;
 use crate::tree::{self, Changes};
@@ -21,13 +21,22 @@ pub enum Flavour {
     Lab,
     /// Profiled locks: counts and times of holding and waiting.
     LockProfile,
+    /// Updates of page tables refused on request.
+    Refusing,
 }
 
 impl Flavour {
     const fn config(self) -> &'static str {
         match self {
-            Self::Lab => "",
+            Self::Lab | Self::Refusing => "",
             Self::LockProfile => "CONFIG_EXPERT=y\nCONFIG_DEBUG_LOCK_PROFILE=y\n",
+        }
+    }
+
+    fn patches(self, series: &Series) -> Vec<Patch> {
+        match self {
+            Self::Lab | Self::LockProfile => Vec::new(),
+            Self::Refusing => catalogue::refusals(series),
         }
     }
 }
@@ -42,7 +51,11 @@ pub fn build(
     freshness: Freshness,
     surroundings: &Surroundings<'_>,
 ) -> Result<XenImage, FixError> {
-    let patches = spec.patches();
+    let patches: Vec<_> = spec
+        .patches()
+        .into_iter()
+        .chain(flavour.patches(spec.series))
+        .collect();
     with_patches(spec, flavour, &patches, freshness, surroundings)
 }
 

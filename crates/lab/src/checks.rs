@@ -63,6 +63,8 @@ pub struct Finding {
     pub tried: u64,
     /// Pages or operations that came out wrong.
     pub failed: u64,
+    /// Time that it took, by the guest's clock, in milliseconds.
+    pub milliseconds: u64,
 }
 
 impl Finding {
@@ -71,6 +73,7 @@ impl Finding {
             name: check.name.clone(),
             tried: check.tried,
             failed: check.failed,
+            milliseconds: check.milliseconds,
         }
     }
 }

@@ -373,6 +373,8 @@ pub struct CheckRun {
     pub name: String,
     pub tried: u64,
     pub failed: u64,
+    /// Time by the guest's clock.
+    pub milliseconds: u64,
 }
 
 /// Lines of the kernel's log that no healthy kernel writes.

@@ -89,7 +89,7 @@ pub(crate) fn consoles() -> Vec<Vec<u8>> {
 {"kind":"settled","quiet":true,"milliseconds":120}
 {"kind":"clear","mechanism":"emulate","batch":1,"pages":16384,"mark":-1,"instructions":30471214,"classes":[4096,4096,4096,4096],"faults":{"lost_accessed":0,"lost_dirty":0,"wrong_frame":0,"wrong_flags":0,"not_none":0,"refused":0}}
 {"kind":"case","index":1,"unclean":0,"frames":[1,2],"answers":[[-22,0,18446744073709551615]]}
-{"kind":"check","name":"race","tried":3,"failed":0}
+{"kind":"check","name":"race","tried":3,"failed":0,"milliseconds":12}
 {"kind":"kernel-log","warnings":1,"first":"WARNING: CPU: 0"}
 {"kind":"blob","name":"trace","bytes":4096,"crc32":"00c0ffee"}
 {"kind":"error","what":"swapon","errno":22}

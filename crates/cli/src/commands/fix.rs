@@ -315,7 +315,9 @@ fn of_arch(order: &Order) -> String {
 fn xen_document(spec: &Spec, flavour: hypervisor::Flavour, built: &XenImage) -> Document {
     let image = built.elf.display().to_string();
     let bill = match flavour {
-        hypervisor::Flavour::Lab => format!("pagetoll bill unmap --xen {PREFIX}{spec}"),
+        hypervisor::Flavour::Lab | hypervisor::Flavour::Refusing => {
+            format!("pagetoll bill unmap --xen {PREFIX}{spec}")
+        }
         hypervisor::Flavour::LockProfile => "pagetoll bill flush --on live, in its dom0".to_owned(),
     };
     let mut facts = vec![Fact::new("image", image), Fact::new("to bill it", bill)];
@@ -400,7 +402,7 @@ fn proven(order: &CheckOrder, proof: &Proof) -> Document {
         Column::right("failed"),
         Column::right("tried"),
         Column::left("negative control"),
-        Column::left("failed there"),
+        Column::left("failed there, guest time"),
     ]);
     for proved in &proof.results {
         table.row([

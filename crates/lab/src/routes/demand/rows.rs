@@ -416,6 +416,7 @@ mod tests {
             name: "outside".into(),
             tried: 8,
             failed: 1,
+            milliseconds: 3,
         }];
         let rows = rows(&order(&[Mechanism::ExitOnMissing]), &[found]);
         let failed: Vec<_> = rows[0]
