@@ -85,7 +85,7 @@ fn the_bill_of_the_readme_answers_from_its_first_lines() {
         "preserve-ad: safe on SMP (smp-lost-dirty: 0 of",
         "in the negative control",
         "pagetoll bill unmap",
-        "490.4 instead of 1858.0 instr/page of emulate, 3.79x",
+        "490.5 instead of 1858.0 instr/page of emulate, 3.79x",
     ] {
         assert!(head.contains(answer), "{answer}");
     }
