@@ -8,6 +8,19 @@
  *   copy-on-write   what the guest writes does not reach a process that shares the pages
  *   discard-race    another thread takes pages away, and puts them back, as the guest comes to them; needs two CPUs
  *
+ * Of one that has KVM_PRE_FAULT_MEMORY, called for all of the area:
+ *
+ *   prefault-contents       the guest reads and writes every page correctly, also those that the host did not have
+ *   prefault-exits          and does not leave for any that the host had
+ *   prefault-huge           huge pages are mapped as such, also where tables of small ones are in their place
+ *   prefault-copy-on-write  what the guest writes does not reach a process that shares the pages
+ *   prefault-race           another thread takes pages away, and puts them back, meanwhile; needs two CPUs
+ *
+ * Of a kernel that can leave a guest at a page that a bitmap marks:
+ *
+ *   bitmap-contents  the guest reads and writes every page correctly, and leaves once for each, which the exit names
+ *   bitmap-rules     which bitmaps and flags are rejected
+ *
  * Of a kernel that can leave a guest at a missing page:
  *
  *   contents      the guest reads and writes every page correctly
@@ -58,6 +71,10 @@
 /* Missing exits of a page at most, where another thread reads it and where it is taken away again and again. */
 #define MOST_EXITS_BESIDE_READS 2u
 #define MOST_EXITS_BESIDE_DISCARDS 64u
+/* Addresses that no user space has. */
+#define KERNEL_SPACE 0xffff800000000000ul
+/* Prefaults of all pages beside another thread. */
+#define PREFAULTS_OF_RACE 16
 
 /* A machine on an area of missing pages, and a reader. */
 struct bench {
@@ -536,6 +553,14 @@ static bool touch_all_fails(struct machine *machine, const char *area, uint32_t 
 	return failed || machine_sum(machine) != sum;
 }
 
+/* Takes one page of each huge page away. */
+static void drop_sevenths(char *area, uint32_t pages)
+{
+	for (uint64_t page = 7; page < pages; page += PAGES_OF_HUGE)
+		if (madvise(area + page * PAGE, PAGE, MADV_DONTNEED) < 0)
+			fail("MADV_DONTNEED");
+}
+
 /* Tried: each page. The memory stays mapped: the guest ends soon. */
 static struct finding check_huge_mapped(uint32_t pages)
 {
@@ -549,9 +574,7 @@ static struct finding check_huge_mapped(uint32_t pages)
 	failed = touch_all_fails(&machine, area, pages, PAGES_OF_HUGE);
 	exits = machine_exits(&machine) - exits;
 	failed += exits > pages / PAGES_OF_HUGE + MOST_OTHER_EXITS ? exits : 0;
-	for (uint64_t page = 7; page < pages; page += PAGES_OF_HUGE)
-		if (madvise(area + page * PAGE, PAGE, MADV_DONTNEED) < 0)
-			fail("MADV_DONTNEED");
+	drop_sevenths(area, pages);
 	failed += touch_all_fails(&machine, area, pages, 7);
 	machine_close(&machine);
 	return (struct finding){ pages, failed };
@@ -644,7 +667,8 @@ static pid_t start_sharer(const char *area, uint32_t pages, int until[2])
 	_exit(changed);
 }
 
-static struct finding check_copy_on_write(uint32_t pages)
+/* Tried: each page. */
+static struct finding touch_shared(uint32_t pages, bool prefaults)
 {
 	struct machine machine = machine_open();
 	struct finding finding = { pages, 0 };
@@ -657,6 +681,8 @@ static struct finding check_copy_on_write(uint32_t pages)
 	if (machine_attach(&machine, area, pages, 0))
 		fail("set the memslot of the area");
 	sharer = start_sharer(area, pages, until);
+	if (prefaults)
+		machine_prefault(&machine, 0, pages);
 	for (uint64_t first = 0; first < 8; first++)
 		finding.failed += touch_eighths(&machine, pages, first);
 	close(until[1]);
@@ -669,6 +695,109 @@ static struct finding check_copy_on_write(uint32_t pages)
 	return finding;
 }
 
+static struct finding check_copy_on_write(uint32_t pages)
+{
+	return touch_shared(pages, false);
+}
+
+static struct finding check_prefault_copy_on_write(uint32_t pages)
+{
+	return touch_shared(pages, true);
+}
+
+/* Tried: each page. The memory stays mapped, as in all that follow: the guest ends soon. */
+static struct finding check_prefault_contents(uint32_t pages)
+{
+	struct machine machine = machine_open();
+	char *area = small_area(pages);
+	uint64_t failed;
+
+	if (machine_attach(&machine, area, pages, 0))
+		fail("set the memslot of the area");
+	drop_sevenths(area, pages);
+	machine_prefault(&machine, 0, pages);
+	failed = touch_all_fails(&machine, area, pages, 7);
+	machine_close(&machine);
+	return (struct finding){ pages, failed };
+}
+
+/* Tried: each page; failed: exits. */
+static struct finding check_prefault_exits(uint32_t pages)
+{
+	struct machine machine = machine_open();
+	uint64_t exits;
+
+	if (machine_attach(&machine, small_area(pages), pages, 0))
+		fail("set the memslot of the area");
+	machine_prefault(&machine, 0, pages);
+	exits = machine_exits(&machine);
+	machine_load(&machine, PROGRAM_TOUCH, AREA_GPA, pages);
+	if (run_machine(&machine) != STOP_END)
+		fail_with("run the guest to its end", EIO);
+	exits = machine_exits(&machine) - exits;
+	machine_close(&machine);
+	return (struct finding){ pages, exits > MOST_OTHER_EXITS ? exits : 0 };
+}
+
+/* Tried: each huge page, every second of which was small when the guest touched it. */
+static struct finding check_prefault_huge(uint32_t pages)
+{
+	struct finding finding = { pages / PAGES_OF_HUGE, 0 };
+	struct machine machine = machine_open();
+	char *area = huge_area(pages);
+	uint64_t huge;
+
+	if (machine_attach(&machine, area, pages, 0))
+		fail("set the memslot of the area");
+	drop_sevenths(area, pages);
+	finding.failed += touch_all_fails(&machine, area, pages, 7);
+	for (uint64_t page = PAGES_OF_HUGE; page < pages; page += 2 * PAGES_OF_HUGE)
+		if (madvise(area + page * PAGE, HUGE, MADV_COLLAPSE) < 0)
+			fail("MADV_COLLAPSE");
+	machine_prefault(&machine, 0, pages);
+	huge = machine_mapped_huge(&machine);
+	finding.failed += huge < finding.tried / 2 ? finding.tried / 2 - huge : 0;
+	machine_close(&machine);
+	return finding;
+}
+
+/* A thread that takes away pages here and there, and puts them back. */
+static void *scatter(void *argument)
+{
+	struct chase *chase = argument;
+	struct pager *pager = chase->pager;
+	uint64_t page = 0;
+
+	while (!__atomic_load_n(&chase->is_over, __ATOMIC_ACQUIRE)) {
+		/* Half a group of eight, at each place of a table in turn. */
+		page = (page + 1021) % (pager->pages - PREFETCHED);
+		refill(pager, page, page + PREFETCHED / 2);
+	}
+	return NULL;
+}
+
+/* Tried: each page, many times. The guest touches them when that is over: what it writes to stale ones, the host does not see. */
+static struct finding check_prefault_race(uint32_t pages)
+{
+	struct finding finding = { pages, 0 };
+	struct bench bench;
+	struct chase other = { &bench.pager, false };
+	pthread_t thread;
+
+	bench_open(&bench, pages, 0);
+	pager_populate(&bench.pager);
+	thread = start_thread(scatter, &other);
+	for (int turn = 0; turn < PREFAULTS_OF_RACE; turn++)
+		machine_prefault(&bench.machine, 0, pages);
+	__atomic_store_n(&other.is_over, true, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
+	finding.failed += run(&bench) != STOP_END || machine_sum(&bench.machine) != expected_sum(pages);
+	finding.failed += wrong_pages(&bench.pager);
+	bench_close(&bench);
+	return finding;
+}
+
 /* Tried: each page, and the sum that the guest read. */
 static struct finding check_small_contents(uint32_t pages)
 {
@@ -677,12 +806,51 @@ static struct finding check_small_contents(uint32_t pages)
 	return (struct finding){ pages + 1, counts.wrong };
 }
 
+/* Tried: each page, and the sum that the guest read. */
+static struct finding check_bitmap_contents(uint32_t pages)
+{
+	struct counts counts = exercise(mechanism_find("exit-bitmap"), 1, pages);
+	uint64_t exits = counts.missing > pages ? counts.missing - pages : pages - counts.missing;
+
+	return (struct finding){ pages + 1, counts.wrong + counts.misnamed + exits };
+}
+
+/* Tried: a change of each kind, and so many bitmaps that are no aligned memory of user space. */
+static struct finding check_bitmap_rules(uint32_t pages)
+{
+	struct finding finding = { pages + 1, 0 };
+	struct machine machine = machine_open();
+	uint64_t marks[1] = { 0 };
+	char *area = small_area(1);
+
+	for (uint64_t i = 0; i < pages; i++) {
+		const uint64_t *bad = (const void *)(i % 2 ? (uintptr_t)marks + 4 : KERNEL_SPACE + i * PAGE);
+
+		finding.failed += machine_attach_marked(&machine, area, 1, ABI_MEM_USERFAULT, bad) != EINVAL;
+	}
+	finding.failed += machine_attach_marked(&machine, area, 1, ABI_MEM_USERFAULT, marks) != 0;
+	finding.failed += machine_attach(&machine, area, 1, 0) != EINVAL;
+	machine_close(&machine);
+	munmap(area, PAGE);
+	return finding;
+}
+
+static const struct check of_bitmaps[] = {
+	{ "bitmap-contents", check_bitmap_contents },
+	{ "bitmap-rules", check_bitmap_rules },
+};
+
 static const struct check of_any_kernel[] = {
 	{ "small-contents", check_small_contents },
 	{ "huge-mapped", check_huge_mapped },
 	{ "dirty-log", check_dirty_log },
 	{ "copy-on-write", check_copy_on_write },
 	{ "discard-race", check_discard_race },
+	{ "prefault-contents", check_prefault_contents },
+	{ "prefault-exits", check_prefault_exits },
+	{ "prefault-huge", check_prefault_huge },
+	{ "prefault-copy-on-write", check_prefault_copy_on_write },
+	{ "prefault-race", check_prefault_race },
 };
 
 static const struct check checks[] = {
@@ -700,14 +868,29 @@ static const struct check checks[] = {
 	{ "flag-absent", check_flag_absent },
 };
 
+/* The check of a table, or NULL. */
+static const struct check *find_check(const struct check *table, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(table[i].name, name))
+			return &table[i];
+	return NULL;
+}
+
 void step_check(const char *name, uint32_t pages)
 {
-	for (size_t i = 0; i < COUNT_OF(of_any_kernel); i++) {
-		if (!strcmp(of_any_kernel[i].name, name)) {
-			report_check(&of_any_kernel[i], pages);
-			return;
-		}
+	const struct check *check = find_check(of_any_kernel, COUNT_OF(of_any_kernel), name);
+	const char *mechanism = "exit-on-missing";
+
+	if (check) {
+		report_check(check, pages);
+		return;
 	}
-	if (!mechanism_is_unavailable(mechanism_find("exit-on-missing")))
-		run_check(checks, name, pages);
+	check = find_check(of_bitmaps, COUNT_OF(of_bitmaps), name);
+	if (check)
+		mechanism = "exit-bitmap";
+	else
+		check = find_named(checks, name);
+	if (!mechanism_is_unavailable(mechanism_find(mechanism)))
+		report_check(check, pages);
 }

@@ -18,6 +18,7 @@ static const struct mechanism mechanisms[] = {
 	{ "uffd" },
 	{ "exit-on-missing", ABI_MEM_EXIT_ON_MISSING },
 	{ "exit-prefault", ABI_MEM_EXIT_ON_MISSING, .prefaults = true },
+	{ "exit-bitmap", ABI_MEM_USERFAULT, .is_marked = true },
 };
 
 const struct mechanism *mechanism_find(const char *name)
@@ -47,14 +48,14 @@ bool mechanism_is_unavailable(const struct mechanism *mechanism)
 	struct machine machine;
 	bool can;
 
-	if (!(mechanism->flags & ABI_MEM_EXIT_ON_MISSING))
+	if (!mechanism->flags)
 		return false;
 	machine = machine_open();
-	can = machine_can_exit_on_missing(&machine);
+	can = mechanism->is_marked ? machine_can_exit_on_marked(&machine) : machine_can_exit_on_missing(&machine);
 	machine_close(&machine);
 	if (!can)
 		report("{\"kind\":\"demand-unavailable\",\"mechanism\":\"%s\",\"capability\":%d}", mechanism->name,
-		       ABI_CAP_EXIT_ON_MISSING);
+		       mechanism->is_marked ? ABI_CAP_USERFAULT : ABI_CAP_EXIT_ON_MISSING);
 	return !can || lacks_prefaults(mechanism);
 }
 
@@ -100,8 +101,12 @@ uint32_t expected_sum(uint64_t pages)
 
 void populate(struct pager *pager, uint64_t page)
 {
-	int error = page < pager->pages ? pager_copy(pager, page, DONT_WAKE) : EEXIST;
+	int error = EEXIST;
 
+	if (page < pager->pages && pager->marks)
+		pager_fill(pager, page);
+	else if (page < pager->pages)
+		error = pager_copy(pager, page, DONT_WAKE);
 	if (error && error != EEXIST)
 		fail_with("UFFDIO_COPY", error);
 }
@@ -186,8 +191,11 @@ struct counts exercise(const struct mechanism *mechanism, uint32_t batch, uint32
 	pager_open(&pager, batch, pages);
 	if (mechanism->is_populated)
 		pager_populate(&pager);
-	pager_start_reader(&pager);
-	error = machine_attach(&machine, pager.area, pages, mechanism->flags);
+	if (mechanism->is_marked)
+		pager_mark_all(&pager);
+	else
+		pager_start_reader(&pager);
+	error = machine_attach_marked(&machine, pager.area, pages, mechanism->flags, pager.marks);
 	if (error)
 		fail_with("set the memslot of the area", error);
 	measure(mechanism, &machine, &pager, &counts);

@@ -16,6 +16,8 @@ struct mechanism {
 	bool is_populated;
 	/* What was populated is mapped before the guest goes on. */
 	bool prefaults;
+	/* A bitmap of the memslot marks what is missing; there is no userfaultfd. */
+	bool is_marked;
 };
 
 struct counts {
@@ -24,7 +26,7 @@ struct counts {
 	uint64_t exits, entries;
 	/* KVM_EXIT_MEMORY_FAULT, and faults read from the userfaultfd. */
 	uint64_t missing, faults;
-	/* Instructions of all UFFDIO_COPY by the vCPU's own thread. */
+	/* Instructions of all UFFDIO_COPY by the vCPU's own thread, or of what it does instead. */
 	uint64_t copying;
 	/* Instructions of all KVM_PRE_FAULT_MEMORY. */
 	uint64_t prefaulting;

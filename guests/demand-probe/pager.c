@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -84,6 +85,7 @@ void pager_close(struct pager *pager)
 		munmap(pager->source_of_reader, MOST_BATCH * PAGE);
 	}
 	close(pager->uffd);
+	free(pager->marks);
 	munmap(pager->area, pager->pages * PAGE);
 }
 
@@ -150,6 +152,32 @@ int pager_copy(struct pager *pager, uint64_t page, enum wake wake)
 		return 0;
 	/* Some were populated: EAGAIN, and so many bytes. */
 	return copy.copy > 0 ? 0 : errno;
+}
+
+void pager_mark_all(struct pager *pager)
+{
+	struct uffdio_range range = { (uintptr_t)pager->area, pager->pages * PAGE };
+	size_t size = (pager->pages + 63) / 64 * sizeof(*pager->marks);
+
+	if (ioctl(pager->uffd, UFFDIO_UNREGISTER, &range) < 0)
+		fail("UFFDIO_UNREGISTER");
+	pager->marks = malloc(size);
+	if (!pager->marks)
+		fail("allocate the marks of pages");
+	memset(pager->marks, 0xff, size);
+}
+
+void pager_fill(struct pager *pager, uint64_t page)
+{
+	uint64_t end = page + pager_batch_at(pager, page);
+
+	ensure_source();
+	for (uint64_t i = 0; page < end; i++, page++) {
+		source[i][0] = pager_first_word(page);
+		memcpy(pager->area + page * PAGE, source[i], PAGE);
+		/* Only then may another vCPU find it. */
+		__atomic_fetch_and(&pager->marks[page / 64], ~(1ull << page % 64), __ATOMIC_RELEASE);
+	}
 }
 
 void pager_populate(struct pager *pager)

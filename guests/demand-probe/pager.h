@@ -22,6 +22,8 @@ struct pager {
 	/* Faults read from the userfaultfd, and the page of the last; written by the reader. */
 	uint64_t faults;
 	uint64_t last;
+	/* NULL where the userfaultfd tells what is missing. */
+	uint64_t *marks;
 };
 
 /* Whether a copy wakes the threads that sleep in faults on the page. */
@@ -42,6 +44,12 @@ uint64_t pager_batch_at(const struct pager *pager, uint64_t page);
  * is present ends before it.
  */
 int pager_copy(struct pager *pager, uint64_t page, enum wake wake);
+
+/* Marks of pages that are missing, a bit each, in place of the userfaultfd; freed by pager_close(). */
+void pager_mark_all(struct pager *pager);
+
+/* Populates a batch by writing to it, and takes away the marks of its pages. */
+void pager_fill(struct pager *pager, uint64_t page);
 
 /* Populates all pages. */
 void pager_populate(struct pager *pager);

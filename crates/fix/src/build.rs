@@ -272,11 +272,18 @@ impl<'a> Plan<'a> {
 
     /// Compiles objects of a patched tree in another configuration, and keeps nothing of it but the log.
     fn compile_elsewhere(&self, changes: &Changes, other: &Compile) -> Result<(), FixError> {
+        let tools = match other.arch.as_str() {
+            "arm64" => {
+                tools::check(&[Tool::compiler(Arch::Arm64), Tool::linker(Arch::Arm64)])?;
+                Tool::prefix(Arch::Arm64)
+            }
+            _ => "",
+        };
         let _working = self.lock_work()?;
         self.in_tree(changes, |usual| {
             let make = Make {
                 arch: &other.arch,
-                tools: "",
+                tools,
                 output: self.work().join(&other.name),
                 log: usual.log.with_extension(format!("{}.log", other.name)),
                 ..usual.clone()

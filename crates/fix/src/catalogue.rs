@@ -133,7 +133,7 @@ impl Check {
 pub struct Compile {
     /// Label in messages and in the log's name.
     pub name: String,
-    /// kbuild's `ARCH`.
+    /// kbuild's `ARCH`: for arm64 with its cross compiler, for any other with this machine's.
     pub arch: String,
     /// Lines of a `.config`, set over `allnoconfig`.
     pub config: Vec<String>,

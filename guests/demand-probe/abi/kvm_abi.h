@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The parts of KVM's interface that older headers lack: include/uapi/linux/kvm.h of Linux 7.3, and exit-on-missing of
- * fixes/kvm-exit-on-missing.
+ * The parts of KVM's interface that older headers lack: include/uapi/linux/kvm.h of Linux 7.3, exit-on-missing of
+ * fixes/kvm-exit-on-missing, and the bitmap of fixes/kvm-userfault.
  */
 #ifndef PAGETOLL_KVM_ABI_H
 #define PAGETOLL_KVM_ABI_H
@@ -13,10 +13,13 @@
 #define ABI_CAP_USER_MEMORY2 231
 #define ABI_CAP_PRE_FAULT_MEMORY 236
 #define ABI_CAP_EXIT_ON_MISSING 252
+#define ABI_CAP_USERFAULT 253
 
 #define ABI_MEM_READONLY (1u << 1)
 #define ABI_MEM_GUEST_MEMFD (1u << 2)
+/* One bit for two interfaces, neither of which is in Linux. */
 #define ABI_MEM_EXIT_ON_MISSING (1u << 3)
+#define ABI_MEM_USERFAULT (1u << 3)
 
 #define ABI_FAULT_READ (1ull << 0)
 #define ABI_FAULT_WRITE (1ull << 1)
@@ -30,7 +33,8 @@ struct abi_region {
 	uint32_t slot, flags;
 	uint64_t guest_phys_addr, memory_size, userspace_addr, guest_memfd_offset;
 	uint32_t guest_memfd, pad1;
-	uint64_t pad2[14];
+	uint64_t userfault_bitmap;
+	uint64_t pad2[13];
 };
 
 /* kvm_run.memory_fault */

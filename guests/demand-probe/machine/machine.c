@@ -117,16 +117,26 @@ bool machine_can_exit_on_missing(const struct machine *machine)
 	return ioctl(machine->vm, KVM_CHECK_EXTENSION, ABI_CAP_EXIT_ON_MISSING) == 1;
 }
 
-int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t flags)
+bool machine_can_exit_on_marked(const struct machine *machine)
+{
+	return ioctl(machine->vm, KVM_CHECK_EXTENSION, ABI_CAP_USERFAULT) == 1;
+}
+
+int machine_attach_marked(struct machine *machine, void *area, uint64_t pages, uint32_t flags, const uint64_t *marks)
 {
 	struct abi_region region = {
 		.slot = AREA_SLOT, .flags = flags, .guest_phys_addr = AREA_GPA, .memory_size = pages * PAGE,
-		.userspace_addr = (uintptr_t)area,
+		.userspace_addr = (uintptr_t)area, .userfault_bitmap = (uintptr_t)marks,
 	};
 	/* Old kernels have only the first version, which takes none of the new flags. */
 	unsigned long request = flags & ~OLD_FLAGS ? ABI_SET_USER_MEMORY_REGION2 : KVM_SET_USER_MEMORY_REGION;
 
 	return ioctl(machine->vm, request, &region) < 0 ? errno : 0;
+}
+
+int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t flags)
+{
+	return machine_attach_marked(machine, area, pages, flags, NULL);
 }
 
 void machine_attach_list(struct machine *machine, const void *list, uint64_t pages)
@@ -230,6 +240,14 @@ static const struct leaf {
 	uint64_t pages;
 } leaves[] = { { "pages_4k", 1 }, { "pages_2m", 512 }, { "pages_1g", 512 * 512 } };
 
+/* Entries of a leaf; false where KVM does not count them. */
+static bool count_leaves(int stats, const struct leaf *leaf, uint64_t *count)
+{
+	uint64_t offset = find_statistic(stats, leaf->name);
+
+	return offset && pread(stats, count, sizeof(*count), offset) == sizeof(*count);
+}
+
 bool machine_mapped(const struct machine *machine, uint64_t *pages)
 {
 	int stats = kvm_call(machine->vm, KVM_GET_STATS_FD, NULL, "KVM_GET_STATS_FD of a VM");
@@ -237,11 +255,22 @@ bool machine_mapped(const struct machine *machine, uint64_t *pages)
 
 	*pages = 0;
 	for (unsigned int i = 0; i < sizeof(leaves) / sizeof(leaves[0]); i++) {
-		uint64_t offset = find_statistic(stats, leaves[i].name), count = 0;
+		uint64_t count = 0;
 
-		is_counted &= offset && pread(stats, &count, sizeof(count), offset) == sizeof(count);
+		is_counted &= count_leaves(stats, &leaves[i], &count);
 		*pages += count * leaves[i].pages;
 	}
 	close(stats);
 	return is_counted;
+}
+
+uint64_t machine_mapped_huge(const struct machine *machine)
+{
+	int stats = kvm_call(machine->vm, KVM_GET_STATS_FD, NULL, "KVM_GET_STATS_FD of a VM");
+	uint64_t count = 0;
+
+	if (!count_leaves(stats, &leaves[1], &count))
+		fail("read KVM's statistic pages_2m");
+	close(stats);
+	return count;
 }

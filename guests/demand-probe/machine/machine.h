@@ -80,6 +80,12 @@ bool machine_can_exit_on_missing(const struct machine *machine);
 /* Sets the memslot of the area, or changes its flags; 0 or an errno. */
 int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t flags);
 
+/* Whether KVM offers exits on pages that a bitmap marks. */
+bool machine_can_exit_on_marked(const struct machine *machine);
+
+/* Sets the memslot of the area, with a bit for each page that is to be left at; 0 or an errno. */
+int machine_attach_marked(struct machine *machine, void *area, uint64_t pages, uint32_t flags, const uint64_t *marks);
+
 /* Sets the memslot of the list that PROGRAM_VISIT reads. */
 void machine_attach_list(struct machine *machine, const void *list, uint64_t pages);
 
@@ -122,5 +128,8 @@ uint64_t machine_exits(const struct machine *machine);
 
 /* Sets the pages that KVM's tables map for the guest, by KVM's statistics; false where it does not count them. */
 bool machine_mapped(const struct machine *machine, uint64_t *pages);
+
+/* Entries of 2 MiB in KVM's tables, by its statistics. */
+uint64_t machine_mapped_huge(const struct machine *machine);
 
 #endif

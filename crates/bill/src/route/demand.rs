@@ -17,17 +17,19 @@ mechanisms! {
         ExitOnMissing = "exit-on-missing" { After, batched, safe, [KvmGuest], [Lab, Sim] }
         /// as exit-on-missing, and its thread maps what it populated (KVM_PRE_FAULT_MEMORY) before it goes back
         ExitPrefault = "exit-prefault" { After, batched, safe, [KvmGuest], [Lab] }
+        /// the vCPU leaves at a page that a bitmap of its memslot marks; no userfaultfd (fix:kvm-userfault)
+        ExitBitmap = "exit-bitmap" { Alternative, batched, safe, [KvmGuest], [Lab] }
         /// the vCPU leaves a memslot of a closed guest_memfd with the address; the slot is swapped
         ExitGmem = "exit-gmem" { Alternative, batched, safe, [KvmGuest], [Live] }
     }
 }
 
 impl Demand {
-    /// Whether released kernels have what it needs. Exits on missing pages need fix:kvm-exit-on-missing.
+    /// Whether released kernels have what it needs. Exits on missing pages need a fix.
     #[must_use]
     pub const fn is_stock(self) -> bool {
         match self {
-            Self::ExitOnMissing | Self::ExitPrefault => false,
+            Self::ExitOnMissing | Self::ExitPrefault | Self::ExitBitmap => false,
             Self::Populated | Self::Kernel | Self::Uffd | Self::Exit | Self::ExitGmem => true,
         }
     }

@@ -15,6 +15,8 @@ use crate::profile::Sample;
 
 /// The capability of exits on missing pages: include/uapi/linux/kvm.h with fixes/kvm-exit-on-missing.
 const EXIT_ON_MISSING: u32 = 252;
+/// `KVM_CAP_USERFAULT`, of the fix kvm-userfault.
+const USERFAULT: u32 = 253;
 
 /// One row for each mechanism of the order.
 pub(super) fn rows(order: &Order, found: &[DemandRun]) -> Vec<Row> {
@@ -98,15 +100,16 @@ fn why_not(mechanism: Mechanism, found: &[DemandRun]) -> String {
     )
 }
 
-/// Linux 7.3 has the second on x86-64 alone.
+/// Linux 7.3 has prefaults on x86-64 alone; the two others are in no release.
 fn lacks(capability: u32) -> String {
-    match capability {
-        EXIT_ON_MISSING => format!(
-            "the kernel does not have capability {capability}, KVM_CAP_EXIT_ON_MISSING; \
-             to bill it: --kernel fix:kvm-exit-on-missing"
-        ),
-        _ => format!("the kernel does not have capability {capability}, KVM_CAP_PRE_FAULT_MEMORY"),
-    }
+    let (name, fix) = match capability {
+        EXIT_ON_MISSING => ("KVM_CAP_EXIT_ON_MISSING", Some("kvm-exit-on-missing")),
+        USERFAULT => ("KVM_CAP_USERFAULT", Some("kvm-userfault")),
+        _ => ("KVM_CAP_PRE_FAULT_MEMORY", None),
+    };
+    let remedy = fix.map(|fix| format!("; to bill it: --kernel fix:{fix}"));
+    let remedy = remedy.unwrap_or_default();
+    format!("the kernel does not have capability {capability}, {name}{remedy}")
 }
 
 /// Code that the first run has executed for a row.
@@ -178,14 +181,19 @@ fn tolls(cost_per_page: f64, demand: &Demand, found: &DemandRun) -> Vec<Toll> {
     let rest = match demand.mechanism {
         BASELINE => "stage-2-map",
         Mechanism::ExitPrefault => {
-            tolls.extend(exit_tolls(demand, &prices));
+            tolls.extend(exit_tolls(demand, &prices, "uffdio-copy"));
             tolls.push(prefaults(demand));
             "look-up-in-vain"
+        }
+        // The bitmap is read, and no huge page is looked for.
+        Mechanism::ExitBitmap => {
+            tolls.extend(exit_tolls(demand, &prices, "write-and-unmark"));
+            "stage-2-map"
         }
         Mechanism::Uffd | Mechanism::ExitOnMissing => {
             tolls.extend(mapping(found, prices.exit));
             if demand.missing > 0 {
-                tolls.extend(exit_tolls(demand, &prices));
+                tolls.extend(exit_tolls(demand, &prices, "uffdio-copy"));
                 "look-up-in-vain"
             } else {
                 tolls.extend(userfaultfd_tolls(demand, &prices));
@@ -205,13 +213,13 @@ fn mapping(found: &DemandRun, exit: f64) -> Option<Toll> {
     Some(Toll::once("stage-2-map", cost(baseline) - exits))
 }
 
-/// The copies were counted where they were made.
-fn exit_tolls(demand: &Demand, prices: &Prices) -> [Toll; 2] {
+/// The copies, by their toll's name, were counted where they were made.
+fn exit_tolls(demand: &Demand, prices: &Prices, copy: &str) -> [Toll; 2] {
     let entries = per(demand.entries, demand.pages);
     [
         Toll::new("kvm-run", entries, prices.kvm_run),
         Toll::new(
-            "uffdio-copy",
+            copy,
             per(demand.missing, demand.pages),
             per(demand.copying, demand.missing),
         ),
@@ -245,7 +253,7 @@ fn checks(line: Line, found: &[DemandRun]) -> Vec<Check> {
     let batches = sum(|demand| demand.pages.div_ceil(demand.batch.into()));
     let (messages, exits) = match mechanism {
         Mechanism::Uffd => (batches, 0),
-        Mechanism::ExitOnMissing | Mechanism::ExitPrefault => (0, batches),
+        Mechanism::ExitOnMissing | Mechanism::ExitPrefault | Mechanism::ExitBitmap => (0, batches),
         Mechanism::Populated => (0, 0),
     };
     let against = Check::against_known;
@@ -399,6 +407,23 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_a_bitmap_marks_is_written_and_mapped_at_two_exits() {
+        let mut found = found();
+        found.demands.push(Demand {
+            exits: 20,
+            entries: 11,
+            missing: 10,
+            copying: 2500,
+            ..demand(Mechanism::ExitBitmap, 9000)
+        });
+        let rows = rows(&order(&[Mechanism::ExitBitmap]), &[found]);
+        let names = rows[0].tolls().iter().map(|toll| toll.name.as_str());
+        let expected = ["vm-exit", "kvm-run", "write-and-unmark", "stage-2-map"];
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+        assert!((Toll::sum(rows[0].tolls()) - 900.0).abs() < 1e-9);
+    }
+
+    #[test]
     fn the_median_of_the_repeats_counts() {
         let mut found = found();
         found.demands.push(demand(Mechanism::Populated, 9000));
@@ -444,6 +469,7 @@ mod tests {
         let reason = rows[1].why_unavailable().unwrap();
         assert!(reason.contains("capability 252"), "{reason}");
         assert!(lacks(236).ends_with("KVM_CAP_PRE_FAULT_MEMORY"));
+        assert!(lacks(253).ends_with("--kernel fix:kvm-userfault"));
         assert_eq!(rows[1].cost(), None);
     }
 }
