@@ -39,6 +39,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/userfaultfd.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -73,8 +74,6 @@
 #define MOST_EXITS_BESIDE_DISCARDS 64u
 /* Addresses that no user space has. */
 #define KERNEL_SPACE 0xffff800000000000ul
-/* Prefaults of all pages beside another thread. */
-#define PREFAULTS_OF_RACE 16
 
 /* A machine on an area of missing pages, and a reader. */
 struct bench {
@@ -761,34 +760,50 @@ static struct finding check_prefault_huge(uint32_t pages)
 	return finding;
 }
 
-/* A thread that takes away pages here and there, and puts them back. */
-static void *scatter(void *argument)
-{
-	struct chase *chase = argument;
-	struct pager *pager = chase->pager;
-	uint64_t page = 0;
+/* A thread that takes the pages of a group away and puts them back, once for each number that `wanted` takes. */
+struct refills {
+	struct pager *pager;
+	uint64_t wanted, done;
+	bool is_over;
+};
 
-	while (!__atomic_load_n(&chase->is_over, __ATOMIC_ACQUIRE)) {
-		/* Half a group of eight, at each place of a table in turn. */
-		page = (page + 1021) % (pager->pages - PREFETCHED);
-		refill(pager, page, page + PREFETCHED / 2);
+/* The group's first page is spared: what follows it is mapped with it. */
+static void *refill_groups(void *argument)
+{
+	struct refills *refills = argument;
+
+	while (!__atomic_load_n(&refills->is_over, __ATOMIC_ACQUIRE)) {
+		uint64_t group = __atomic_load_n(&refills->wanted, __ATOMIC_ACQUIRE);
+
+		if (group != refills->done) {
+			refill(refills->pager, (group - 1) * PREFETCHED + 1, group * PREFETCHED);
+			__atomic_store_n(&refills->done, group, __ATOMIC_RELEASE);
+		}
+		sched_yield();
 	}
 	return NULL;
 }
 
-/* Tried: each page, many times. The guest touches them when that is over: what it writes to stale ones, the host does not see. */
+/*
+ * Tried: each page, from before it is taken away until it is back. The guest touches all when that is over: what it writes
+ * through a mapping that is stale, the host does not see.
+ */
 static struct finding check_prefault_race(uint32_t pages)
 {
 	struct finding finding = { pages, 0 };
 	struct bench bench;
-	struct chase other = { &bench.pager, false };
+	struct refills other = { &bench.pager };
 	pthread_t thread;
 
 	bench_open(&bench, pages, 0);
 	pager_populate(&bench.pager);
-	thread = start_thread(scatter, &other);
-	for (int turn = 0; turn < PREFAULTS_OF_RACE; turn++)
-		machine_prefault(&bench.machine, 0, pages);
+	thread = start_thread(refill_groups, &other);
+	for (uint64_t group = 1; group <= pages / PREFETCHED; group++) {
+		__atomic_store_n(&other.wanted, group, __ATOMIC_RELEASE);
+		do
+			machine_prefault(&bench.machine, (group - 1) * PREFETCHED, PREFETCHED);
+		while (__atomic_load_n(&other.done, __ATOMIC_ACQUIRE) != group);
+	}
 	__atomic_store_n(&other.is_over, true, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);
 	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
