@@ -351,7 +351,7 @@ static void *read_all(void *argument)
 }
 
 /* Runs the guest to its end, and copies what it misses; false where it stops for another reason or exits more often a page. */
-static bool run_to_end(struct bench *bench, uint64_t most)
+static bool copy_to_end(struct bench *bench, uint64_t most)
 {
 	enum stop stop;
 
@@ -374,7 +374,7 @@ static uint64_t touch_beside_reads(uint32_t pages)
 	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
 	other = start_thread(read_all, &bench.pager);
 	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
-	failed = !run_to_end(&bench, MOST_EXITS_BESIDE_READS);
+	failed = !copy_to_end(&bench, MOST_EXITS_BESIDE_READS);
 	pthread_join(other, NULL);
 	failed += wrong_pages(&bench.pager);
 	bench_close(&bench);
@@ -447,11 +447,11 @@ static uint64_t touch_beside_discards(uint32_t pages, uint32_t flags)
 	pager_populate(&bench.pager);
 	thread = start_thread(chase, &other);
 	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
-	failed = !run_to_end(&bench, MOST_EXITS_BESIDE_DISCARDS);
+	failed = !copy_to_end(&bench, MOST_EXITS_BESIDE_DISCARDS);
 	__atomic_store_n(&other.is_over, true, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);
 	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
-	failed += !run_to_end(&bench, MOST_EXITS_BESIDE_READS) || machine_sum(&bench.machine) != expected_sum(pages);
+	failed += !copy_to_end(&bench, MOST_EXITS_BESIDE_READS) || machine_sum(&bench.machine) != expected_sum(pages);
 	failed += wrong_pages(&bench.pager);
 	bench_close(&bench);
 	return failed;

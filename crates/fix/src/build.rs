@@ -267,6 +267,10 @@ impl<'a> Plan<'a> {
     /// Removes what kernels are compiled from; the kernels stay.
     pub(crate) fn clear_work(&self) -> Result<(), FixError> {
         let _working = self.lock_work()?;
+        let _phase = self
+            .surroundings
+            .progress
+            .begin("removing the build's objects", 0);
         Ok(remove(&self.work())?)
     }
 
