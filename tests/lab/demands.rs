@@ -21,10 +21,14 @@ pub(crate) fn bill(bench: &Bench, arch: Arch) -> Result<(), Failed> {
     let [populated, uffd, batch, exits @ ..] = bill.rows.as_slice() else {
         return Err(format!("{} rows", bill.rows.len()).into());
     };
-    ensure(exits.len() == 4, "two mechanisms at two batches")?;
+    ensure(exits.len() == 6, "three mechanisms at two batches")?;
     for row in exits {
         let reason = row.why_unavailable().unwrap_or_default();
-        ensure(reason.contains("KVM_CAP_EXIT_ON_MISSING"), reason)?;
+        let capability = match row.key.method.to_string().as_str() {
+            "exit-bitmap" => "KVM_CAP_USERFAULT",
+            _ => "KVM_CAP_EXIT_ON_MISSING",
+        };
+        ensure(reason.contains(capability), reason)?;
     }
     for row in [populated, uffd, batch] {
         sums_up(row)?;
