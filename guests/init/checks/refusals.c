@@ -8,7 +8,6 @@
 
 typedef struct finding (*body_t)(uint32_t pages);
 
-/* The one that ends on a kernel which ignores refusals comes first: the others may not. */
 static const body_t bodies[] = { check_accounting, check_private_copies, check_shared_files };
 
 struct finding check_refused_clears(uint32_t pages)
