@@ -99,6 +99,15 @@ static void bench_close(struct bench *bench)
 	pager_close(&bench->pager);
 }
 
+/* Sets the memslot of an area, without flags. */
+static void attach(struct machine *machine, void *area, uint32_t pages)
+{
+	int error = machine_attach(machine, area, pages, 0);
+
+	if (error)
+		fail_with("set the memslot of the area", error);
+}
+
 /* Runs the guest until it stops for a reason of its own. */
 static enum stop run_machine(struct machine *machine)
 {
@@ -567,8 +576,7 @@ static struct finding check_huge_mapped(uint32_t pages)
 	char *area = huge_area(pages);
 	uint64_t exits, failed;
 
-	if (machine_attach(&machine, area, pages, 0))
-		fail("set the memslot of the area");
+	attach(&machine, area, pages);
 	exits = machine_exits(&machine);
 	failed = touch_all_fails(&machine, area, pages, PAGES_OF_HUGE);
 	exits = machine_exits(&machine) - exits;
@@ -677,8 +685,7 @@ static struct finding touch_shared(uint32_t pages, bool prefaults)
 
 	if (pipe(until) < 0)
 		fail("pipe");
-	if (machine_attach(&machine, area, pages, 0))
-		fail("set the memslot of the area");
+	attach(&machine, area, pages);
 	sharer = start_sharer(area, pages, until);
 	if (prefaults)
 		machine_prefault(&machine, 0, pages);
@@ -711,8 +718,7 @@ static struct finding check_prefault_contents(uint32_t pages)
 	char *area = small_area(pages);
 	uint64_t failed;
 
-	if (machine_attach(&machine, area, pages, 0))
-		fail("set the memslot of the area");
+	attach(&machine, area, pages);
 	drop_sevenths(area, pages);
 	machine_prefault(&machine, 0, pages);
 	failed = touch_all_fails(&machine, area, pages, 7);
@@ -726,8 +732,7 @@ static struct finding check_prefault_exits(uint32_t pages)
 	struct machine machine = machine_open();
 	uint64_t exits;
 
-	if (machine_attach(&machine, small_area(pages), pages, 0))
-		fail("set the memslot of the area");
+	attach(&machine, small_area(pages), pages);
 	machine_prefault(&machine, 0, pages);
 	exits = machine_exits(&machine);
 	machine_load(&machine, PROGRAM_TOUCH, AREA_GPA, pages);
@@ -746,8 +751,7 @@ static struct finding check_prefault_huge(uint32_t pages)
 	char *area = huge_area(pages);
 	uint64_t huge;
 
-	if (machine_attach(&machine, area, pages, 0))
-		fail("set the memslot of the area");
+	attach(&machine, area, pages);
 	drop_sevenths(area, pages);
 	finding.failed += touch_all_fails(&machine, area, pages, 7);
 	for (uint64_t page = PAGES_OF_HUGE; page < pages; page += 2 * PAGES_OF_HUGE)
@@ -850,62 +854,41 @@ static struct finding check_bitmap_rules(uint32_t pages)
 	return finding;
 }
 
-static const struct check of_bitmaps[] = {
-	{ "bitmap-contents", check_bitmap_contents },
-	{ "bitmap-rules", check_bitmap_rules },
+/* A check, and the mechanism that the kernel must have for it. */
+static const struct needing_check {
+	struct check check;
+	const char *mechanism;
+} checks[] = {
+	{ { "small-contents", check_small_contents }, "populated" },
+	{ { "huge-mapped", check_huge_mapped }, "populated" },
+	{ { "dirty-log", check_dirty_log }, "populated" },
+	{ { "copy-on-write", check_copy_on_write }, "populated" },
+	{ { "discard-race", check_discard_race }, "populated" },
+	{ { "prefault-contents", check_prefault_contents }, "populated" },
+	{ { "prefault-exits", check_prefault_exits }, "populated" },
+	{ { "prefault-huge", check_prefault_huge }, "populated" },
+	{ { "prefault-copy-on-write", check_prefault_copy_on_write }, "populated" },
+	{ { "prefault-race", check_prefault_race }, "populated" },
+	{ { "bitmap-contents", check_bitmap_contents }, "exit-bitmap" },
+	{ { "bitmap-rules", check_bitmap_rules }, "exit-bitmap" },
+	{ { "contents", check_contents }, "exit-on-missing" },
+	{ { "never-sleeps", check_never_sleeps }, "exit-on-missing" },
+	{ { "exit-address", check_exit_address }, "exit-on-missing" },
+	{ { "exit-flags", check_exit_flags }, "exit-on-missing" },
+	{ { "present", check_present }, "exit-on-missing" },
+	{ { "exits-once", check_exits_once }, "exit-on-missing" },
+	{ { "still-missing", check_still_missing }, "exit-on-missing" },
+	{ { "dropped", check_dropped }, "exit-on-missing" },
+	{ { "outside", check_outside }, "exit-on-missing" },
+	{ { "race", check_race }, "exit-on-missing" },
+	{ { "rules", check_rules }, "exit-on-missing" },
+	{ { "flag-absent", check_flag_absent }, "exit-on-missing" },
 };
-
-static const struct check of_any_kernel[] = {
-	{ "small-contents", check_small_contents },
-	{ "huge-mapped", check_huge_mapped },
-	{ "dirty-log", check_dirty_log },
-	{ "copy-on-write", check_copy_on_write },
-	{ "discard-race", check_discard_race },
-	{ "prefault-contents", check_prefault_contents },
-	{ "prefault-exits", check_prefault_exits },
-	{ "prefault-huge", check_prefault_huge },
-	{ "prefault-copy-on-write", check_prefault_copy_on_write },
-	{ "prefault-race", check_prefault_race },
-};
-
-static const struct check checks[] = {
-	{ "contents", check_contents },
-	{ "never-sleeps", check_never_sleeps },
-	{ "exit-address", check_exit_address },
-	{ "exit-flags", check_exit_flags },
-	{ "present", check_present },
-	{ "exits-once", check_exits_once },
-	{ "still-missing", check_still_missing },
-	{ "dropped", check_dropped },
-	{ "outside", check_outside },
-	{ "race", check_race },
-	{ "rules", check_rules },
-	{ "flag-absent", check_flag_absent },
-};
-
-/* The check of a table, or NULL. */
-static const struct check *find_check(const struct check *table, size_t count, const char *name)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(table[i].name, name))
-			return &table[i];
-	return NULL;
-}
 
 void step_check(const char *name, uint32_t pages)
 {
-	const struct check *check = find_check(of_any_kernel, COUNT_OF(of_any_kernel), name);
-	const char *mechanism = "exit-on-missing";
+	const struct needing_check *found = find_named(checks, name);
 
-	if (check) {
-		report_check(check, pages);
-		return;
-	}
-	check = find_check(of_bitmaps, COUNT_OF(of_bitmaps), name);
-	if (check)
-		mechanism = "exit-bitmap";
-	else
-		check = find_named(checks, name);
-	if (!mechanism_is_unavailable(mechanism_find(mechanism)))
-		report_check(check, pages);
+	if (!mechanism_is_unavailable(mechanism_find(found->mechanism)))
+		report_check(&found->check, pages);
 }

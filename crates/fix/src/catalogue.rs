@@ -181,8 +181,8 @@ pub struct Variant {
 /// The folder itself, in this program.
 static FIXES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../fixes");
 
-/// Folders that are not fixes: the patches and the configuration of debug kernels, and of PREEMPT_RT kernels, and the patches
-/// of a Xen that refuses updates.
+/// Folders beside the fixes: patches and configuration of debug kernels and of PREEMPT_RT kernels, and patches of a Xen that
+/// refuses updates on request.
 const DEBUG: &str = "debug";
 const RT: &str = "rt";
 const REFUSALS: &str = "refusals";

@@ -16,7 +16,7 @@ struct finding check_refused_clears(uint32_t pages)
 
 	expect_refusals();
 	hypfs_set_parameter("refuse-clears", HYPFS_UINT, CLEARS_PER_REFUSAL);
-	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]) && needs_round(&sum, UINT32_MAX); i++) {
+	for (size_t i = 0; i < COUNT_OF(bodies) && needs_round(&sum, UINT32_MAX); i++) {
 		struct finding finding = bodies[i](pages);
 
 		sum.tried += finding.tried;

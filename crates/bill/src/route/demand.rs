@@ -25,7 +25,7 @@ mechanisms! {
 }
 
 impl Demand {
-    /// Whether released kernels have what it needs. Exits on missing pages need a fix.
+    /// True where a released kernel is enough; false where it takes a fix.
     #[must_use]
     pub const fn is_stock(self) -> bool {
         match self {
