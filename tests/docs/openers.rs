@@ -7,7 +7,7 @@ use libtest_mimic::Failed;
 use super::page::{files, root};
 
 /// Present number; a commit that mends some lowers it.
-const LEFT: usize = 126;
+const LEFT: usize = 125;
 const OPENERS: [&str; 8] = [
     "What", "Whether", "How", "Those", "The same", "Of", "As", "All that",
 ];
