@@ -71,7 +71,8 @@ void pager_open(struct pager *pager, uint64_t batch, uint64_t pages)
 		fail_with("the size of a batch", EINVAL);
 	*pager = (struct pager){ .pages = pages, .batch = batch };
 	pager->area = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (pager->area == MAP_FAILED || madvise(pager->area, size, MADV_NOHUGEPAGE) < 0)
+	/* Without CONFIG_TRANSPARENT_HUGEPAGE it is EINVAL, and pages are small anyway. */
+	if (pager->area == MAP_FAILED || (madvise(pager->area, size, MADV_NOHUGEPAGE) < 0 && errno != EINVAL))
 		fail("map the area");
 	register_area(pager);
 	ensure_source();

@@ -99,6 +99,8 @@ pub struct CheckResult {
     pub cpus: usize,
     /// Result on the broken variant, where one was built.
     pub control: Option<Control>,
+    /// What the kernel would need for it, where nothing was tried.
+    pub lacks: Option<String>,
 }
 
 /// The result of all checks.
@@ -529,6 +531,7 @@ fn check_result(cpus: usize, finding: &Finding, control: Option<Control>) -> Che
         name,
         tried,
         failed,
+        lacks,
         ..
     } = finding;
     let check = match &control {
@@ -539,6 +542,7 @@ fn check_result(cpus: usize, finding: &Finding, control: Option<Control>) -> Che
         check,
         cpus,
         control,
+        lacks: lacks.clone(),
     }
 }
 
@@ -564,6 +568,7 @@ mod tests {
             tried: 10,
             failed,
             milliseconds: 1500,
+            lacks: None,
         };
         Findings {
             xen: "4.17".into(),

@@ -65,6 +65,8 @@ pub struct Finding {
     pub failed: u64,
     /// Time that it took, by the guest's clock, in milliseconds.
     pub milliseconds: u64,
+    /// What the kernel would need for it, where nothing was tried.
+    pub lacks: Option<String>,
 }
 
 impl Finding {
@@ -74,6 +76,7 @@ impl Finding {
             tried: check.tried,
             failed: check.failed,
             milliseconds: check.milliseconds,
+            lacks: check.lacks.clone(),
         }
     }
 }

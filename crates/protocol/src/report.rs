@@ -375,6 +375,8 @@ pub struct CheckRun {
     pub failed: u64,
     /// Time by the guest's clock.
     pub milliseconds: u64,
+    /// What the guest's kernel would need for it, where nothing was tried.
+    pub lacks: Option<String>,
 }
 
 /// Lines of the kernel's log that no healthy kernel writes.

@@ -373,7 +373,10 @@ fn deliver(proof: &Proof) -> Outcome {
         let row = format!("{} on {} CPUs", proved.check.name, proved.cpus);
         match proved.check.verdict {
             Verdict::Pass => {}
-            Verdict::Inconclusive => failure::note(&format!("{row} is inconclusive, not passed")),
+            Verdict::Inconclusive => failure::note(&match &proved.lacks {
+                Some(lacks) => format!("{row} was not tried: the kernel has no {lacks}"),
+                None => format!("{row} is inconclusive, not passed"),
+            }),
             Verdict::Fail => {
                 failure::failed_check(&format!(
                     "{row}: {} of {}",

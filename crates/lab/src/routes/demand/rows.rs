@@ -442,6 +442,7 @@ mod tests {
             tried: 8,
             failed: 1,
             milliseconds: 3,
+            lacks: None,
         }];
         let rows = rows(&order(&[Mechanism::ExitOnMissing]), &[found]);
         let failed: Vec<_> = rows[0]
