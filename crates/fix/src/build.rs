@@ -54,9 +54,12 @@ pub struct Order {
 }
 
 impl Order {
-    /// Patches in the order in which they are applied: first those that a flavour needs, which are sent separately.
+    /// Patches in the order in which they are applied: first the prerequisites, which are sent separately.
     fn patches(&self) -> Vec<Patch> {
-        let mut patches = catalogue::flavour_patches(self.flavour, self.spec.series);
+        let mut patches = match self.flavour {
+            Flavour::Lab => Vec::new(),
+            Flavour::Debug | Flavour::Rt => catalogue::prerequisites(self.spec.series),
+        };
         patches.extend(self.spec.patches());
         patches
     }

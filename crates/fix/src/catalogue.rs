@@ -1,7 +1,7 @@
 //! The fixes that this program carries: `fixes/NAME/`, with `fix.toml`, and for each series of Linux a folder of patches
-//! in the order of their file names, and a folder `broken/` of variants that the checks must catch. `fixes/debug/` and
-//! `fixes/rt/` hold the patches that every debug kernel and every PREEMPT_RT kernel gets, `fixes/refusals/` those of a Xen
-//! that refuses updates on request.
+//! in the order of their file names, and a folder `broken/` of variants that the checks must catch. `fixes/prerequisites/`
+//! holds the patches that every debug kernel and every PREEMPT_RT kernel gets, `fixes/refusals/` those of a Xen that refuses
+//! updates on request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -181,10 +181,9 @@ pub struct Variant {
 /// The folder itself, in this program.
 static FIXES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../fixes");
 
-/// Folders beside the fixes: patches and configuration of debug kernels and of PREEMPT_RT kernels, and patches of a Xen that
-/// refuses updates on request.
-const DEBUG: &str = "debug";
-const RT: &str = "rt";
+/// Folders beside the fixes: patches of debug kernels and of PREEMPT_RT kernels, and of a Xen that refuses updates on
+/// request.
+const PREREQUISITES: &str = "prerequisites";
 const REFUSALS: &str = "refusals";
 
 /// All fixes: those of Linux first, by the version of their first series, then by name. The spec `none` takes the first
@@ -222,14 +221,9 @@ fn patches_in(folder: &Path) -> Vec<Patch> {
     patches
 }
 
-/// The patches without which a kernel of a series fails in a configuration, with a fix or not.
-pub(crate) fn flavour_patches(flavour: Flavour, series: &Series) -> Vec<Patch> {
-    let folder = match flavour {
-        Flavour::Lab => return Vec::new(),
-        Flavour::Debug => DEBUG,
-        Flavour::Rt => RT,
-    };
-    patches_in(&Path::new(folder).join(&series.version))
+/// The patches without which a debug or PREEMPT_RT kernel of a series fails as dom0, with a fix or not.
+pub(crate) fn prerequisites(series: &Series) -> Vec<Patch> {
+    patches_in(&Path::new(PREREQUISITES).join(&series.version))
 }
 
 /// The patches of a Xen that refuses updates of page tables on request.
@@ -337,7 +331,7 @@ mod tests {
         let names = all().iter().map(|fix| fix.name.as_str());
         assert_eq!(
             folders.collect::<BTreeSet<_>>(),
-            names.chain([DEBUG, RT, REFUSALS]).collect()
+            names.chain([PREREQUISITES, REFUSALS]).collect()
         );
         assert!(all().iter().all(|fix| fix.readme.starts_with("# ")));
     }
@@ -408,11 +402,9 @@ mod tests {
         all().iter().flat_map(with_series)
     }
 
-    /// Patches of configurations.
+    /// Patches beside the fixes.
     fn beside(series: &Series) -> impl Iterator<Item = Patch> {
-        let flavours = [Flavour::Debug, Flavour::Rt].into_iter();
-        let of_flavours = flavours.flat_map(|flavour| flavour_patches(flavour, series));
-        of_flavours.chain(refusals(series))
+        prerequisites(series).into_iter().chain(refusals(series))
     }
 
     /// Only a person can certify the origin of a patch, and sign it off.

@@ -1,6 +1,6 @@
 //! Kernel configurations for the lab: Debian's, without its modules, and the settings of `fixes/kernel.config` and of
-//! the processor's file beside it; a debug kernel also has those of `fixes/debug/kernel.config`, a PREEMPT_RT kernel those
-//! of `fixes/rt/kernel.config`, one with VFIO those of `fixes/vfio.config`.
+//! the processor's file beside it; a debug kernel also has those of `fixes/debug.config`, a PREEMPT_RT kernel those of
+//! `fixes/rt.config`, one with VFIO those of `fixes/vfio.config`.
 //!
 //! Pure text; the kernel's own `olddefconfig` resolves dependencies, and [`lacking`] finds the settings that it dropped.
 
@@ -9,8 +9,8 @@ use pagetoll_bill::Arch;
 use crate::target::Target;
 
 const LAB: &str = include_str!("../../../fixes/kernel.config");
-const DEBUG: &str = include_str!("../../../fixes/debug/kernel.config");
-const RT: &str = include_str!("../../../fixes/rt/kernel.config");
+const DEBUG: &str = include_str!("../../../fixes/debug.config");
+const RT: &str = include_str!("../../../fixes/rt.config");
 const VFIO: &str = include_str!("../../../fixes/vfio.config");
 
 /// Settings over Debian's configuration.
@@ -46,7 +46,7 @@ impl Flavour {
         match self {
             Self::Lab => lab,
             Self::Debug => lab + DEBUG,
-            Self::Rt => trimmed(&lab, RT),
+            Self::Rt => trimmed(&lab, &[RT, target.rt].concat()),
         }
     }
 }

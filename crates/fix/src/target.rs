@@ -16,6 +16,8 @@ pub(crate) struct Target {
     pub(crate) config: &'static str,
     /// Settings beside `fixes/vfio.config`.
     pub(crate) vfio: &'static str,
+    /// Settings beside `fixes/rt.config`.
+    pub(crate) rt: &'static str,
 }
 
 /// Target by the names of the processor: `$kbuild` is kbuild's `ARCH`, `$folder` is below `arch/`, `$debian` is Debian's,
@@ -29,6 +31,7 @@ macro_rules! target {
             debian: concat!("config.", $debian, "_none_", $debian),
             config: include_str!(concat!("../../../fixes/kernel.", $name, ".config")),
             vfio: include_str!(concat!("../../../fixes/vfio.", $name, ".config")),
+            rt: include_str!(concat!("../../../fixes/rt.", $name, ".config")),
         }
     };
 }
