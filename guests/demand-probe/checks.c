@@ -18,8 +18,10 @@
  *
  * Of a kernel that can leave a guest at a page that a bitmap marks:
  *
- *   bitmap-contents  the guest reads and writes every page correctly, and leaves once for each, which the exit names
- *   bitmap-rules     which bitmaps and flags are rejected
+ *   bitmap-contents      the guest reads and writes every page correctly, and stops once for each, which the exit names
+ *   bitmap-rules         which bitmaps and flags are rejected
+ *   bitmap-exits-once    a page costs one exit
+ *   bitmap-still-marked  where the guest goes on and the page is not written, it exits again, and names the page
  *
  * Of a kernel that can leave a guest at a missing page:
  *
@@ -87,8 +89,11 @@ static void bench_open(struct bench *bench, uint32_t pages, uint32_t flags)
 
 	bench->machine = machine_open();
 	pager_open(&bench->pager, 1, pages);
-	pager_start_reader(&bench->pager);
-	error = machine_attach(&bench->machine, bench->pager.area, pages, flags);
+	if (flags & ABI_MEM_USERFAULT)
+		pager_mark_all(&bench->pager);
+	else
+		pager_start_reader(&bench->pager);
+	error = machine_attach_marked(&bench->machine, bench->pager.area, pages, flags, bench->pager.marks);
 	if (error)
 		fail_with("set the memslot of the area", error);
 }
@@ -236,7 +241,9 @@ static bool touch_fails(struct bench *bench, uint64_t page)
 {
 	if (start(bench, PROGRAM_TOUCH, page) != STOP_MISSING || missing_page(&bench->machine) != page)
 		return true;
-	if (pager_copy(&bench->pager, page, DONT_WAKE))
+	if (bench->pager.marks)
+		pager_fill(&bench->pager, page);
+	else if (pager_copy(&bench->pager, page, DONT_WAKE))
 		return true;
 	return run(bench) != STOP_END || machine_sum(&bench->machine) != pager_first_word(page);
 }
@@ -258,20 +265,26 @@ static struct finding check_dropped(uint32_t pages)
 	return finding;
 }
 
-static struct finding check_exits_once(uint32_t pages)
+/* Tried: each page, for which the guest leaves once. */
+static struct finding exits_once(const char *mechanism, uint32_t pages)
 {
-	struct counts counts = exercise(mechanism_find("exit-on-missing"), 1, pages);
+	struct counts counts = exercise(mechanism_find(mechanism), 1, pages);
 
 	return (struct finding){ pages, counts.exits > pages + MOST_OTHER_EXITS ? counts.exits - pages : 0 };
 }
 
+static struct finding check_exits_once(uint32_t pages)
+{
+	return exits_once("exit-on-missing", pages);
+}
+
 /* Tried: each page, which comes after the guest went on in vain. */
-static struct finding check_still_missing(uint32_t pages)
+static struct finding goes_on_in_vain(uint32_t flags, uint32_t pages)
 {
 	struct finding finding = { pages, 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	bench_open(&bench, pages, flags);
 	for (uint64_t page = 0; page < pages; page++) {
 		bool failed = start(&bench, PROGRAM_TOUCH, page) != STOP_MISSING;
 
@@ -280,6 +293,11 @@ static struct finding check_still_missing(uint32_t pages)
 	}
 	bench_close(&bench);
 	return finding;
+}
+
+static struct finding check_still_missing(uint32_t pages)
+{
+	return goes_on_in_vain(ABI_MEM_EXIT_ON_MISSING, pages);
 }
 
 /* A system call copies from a missing page. */
@@ -527,6 +545,12 @@ static struct finding check_rules(uint32_t pages)
 	return finding;
 }
 
+/* Whether the kernel has transparent huge pages; one with PREEMPT_RT has none. */
+static bool has_thp(void)
+{
+	return access("/sys/kernel/mm/transparent_hugepage", F_OK) == 0;
+}
+
 /* Memory in huge pages, with the first word of each page. */
 static char *huge_area(uint32_t pages)
 {
@@ -592,7 +616,7 @@ static char *small_area(uint32_t pages)
 {
 	char *area = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (area == MAP_FAILED || madvise(area, pages * PAGE, MADV_NOHUGEPAGE) < 0)
+	if (area == MAP_FAILED || (madvise(area, pages * PAGE, MADV_NOHUGEPAGE) < 0 && has_thp()))
 		fail("map the area");
 	for (uint64_t page = 0; page < pages; page++)
 		*(uint32_t *)(area + page * PAGE) = pager_first_word(page);
@@ -834,6 +858,16 @@ static struct finding check_bitmap_contents(uint32_t pages)
 	return (struct finding){ pages + 1, counts.wrong + counts.misnamed + exits };
 }
 
+static struct finding check_bitmap_exits_once(uint32_t pages)
+{
+	return exits_once("exit-bitmap", pages);
+}
+
+static struct finding check_bitmap_still_marked(uint32_t pages)
+{
+	return goes_on_in_vain(ABI_MEM_USERFAULT, pages);
+}
+
 /* Tried: a change of each kind, and so many bitmaps that are no aligned memory of user space. */
 static struct finding check_bitmap_rules(uint32_t pages)
 {
@@ -854,23 +888,26 @@ static struct finding check_bitmap_rules(uint32_t pages)
 	return finding;
 }
 
-/* A check, and the mechanism that the kernel must have for it. */
+/* A check, and what the kernel must have for it: a mechanism, and transparent huge pages. */
 static const struct needing_check {
 	struct check check;
 	const char *mechanism;
+	bool needs_thp;
 } checks[] = {
 	{ { "small-contents", check_small_contents }, "populated" },
-	{ { "huge-mapped", check_huge_mapped }, "populated" },
+	{ { "huge-mapped", check_huge_mapped }, "populated", .needs_thp = true },
 	{ { "dirty-log", check_dirty_log }, "populated" },
 	{ { "copy-on-write", check_copy_on_write }, "populated" },
 	{ { "discard-race", check_discard_race }, "populated" },
 	{ { "prefault-contents", check_prefault_contents }, "populated" },
 	{ { "prefault-exits", check_prefault_exits }, "populated" },
-	{ { "prefault-huge", check_prefault_huge }, "populated" },
+	{ { "prefault-huge", check_prefault_huge }, "populated", .needs_thp = true },
 	{ { "prefault-copy-on-write", check_prefault_copy_on_write }, "populated" },
 	{ { "prefault-race", check_prefault_race }, "populated" },
 	{ { "bitmap-contents", check_bitmap_contents }, "exit-bitmap" },
 	{ { "bitmap-rules", check_bitmap_rules }, "exit-bitmap" },
+	{ { "bitmap-exits-once", check_bitmap_exits_once }, "exit-bitmap" },
+	{ { "bitmap-still-marked", check_bitmap_still_marked }, "exit-bitmap" },
 	{ { "contents", check_contents }, "exit-on-missing" },
 	{ { "never-sleeps", check_never_sleeps }, "exit-on-missing" },
 	{ { "exit-address", check_exit_address }, "exit-on-missing" },
@@ -889,6 +926,9 @@ void step_check(const char *name, uint32_t pages)
 {
 	const struct needing_check *found = find_named(checks, name);
 
-	if (!mechanism_is_unavailable(mechanism_find(found->mechanism)))
+	if (found->needs_thp && !has_thp())
+		report("{\"kind\":\"check\",\"name\":\"%s\",\"tried\":0,\"failed\":0,\"milliseconds\":0,"
+		       "\"lacks\":\"transparent huge pages\"}", name);
+	else if (!mechanism_is_unavailable(mechanism_find(found->mechanism)))
 		report_check(&found->check, pages);
 }
