@@ -8,7 +8,7 @@
 # make test-arm64   build for arm64, run the unit tests below qemu-user, which has neither KVM nor userfaultfd
 # make test-docs    run the long commands of README.md and docs/ as written: hours
 # make test-python  checks and tests of the Python package, in a venv below target/ (CLUSTER=all|smoke|: which need Ray)
-# make check-fixes  build the patched kernels and prove each fix: two hours on two CPUs
+# make check-fixes  build the patched kernels and prove each fix: hours on two CPUs
 # make conformance  compare the simulated Xen with the real one
 # make fuzz         read 10^9 bytes by each reader of foreign files: half an hour and more (READER=bill BYTES=1000000)
 # make faults       fail system calls of 1000 runs (N=1000 SEED=1 RUNS=lab,live)
@@ -37,9 +37,6 @@ ARM64_PACKAGES = qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 VENV = $(CURDIR)/target/python-venv
 CLUSTER = smoke
 LIBRARIES = pagetoll-engine pagetoll-marks pagetoll-pager pagetoll-xentrace
-FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-lazy-mmu xen-lazy-mmu@7.3 xen-pv-lazy-clear \
-	xen-pv-get-and-clear xen-pv-get-and-clear@7.3 xen-mmu-update-batch xen-clear-range xen-pv-clear-range \
-	kvm-exit-on-missing kvm-no-host-walk kvm-tdp-prefetch iommu-iova-to-phys-run
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
@@ -85,7 +82,7 @@ test-docs: setup
 
 # Builds kernels, and broken ones, and runs the fixes' checks on both.
 check-fixes: setup
-	@status=0; for fix in $(FIXES); do \
+	@status=0; for fix in $$($(PAGETOLL) fix list | awk '$$1 ~ /@/ { print $$1 }'); do \
 		echo "fix check $$fix"; $(PAGETOLL) fix check $$fix || status=$$?; \
 	done; exit $$status
 
