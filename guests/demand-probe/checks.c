@@ -83,17 +83,19 @@ struct bench {
 	struct pager pager;
 };
 
-static void bench_open(struct bench *bench, uint32_t pages, uint32_t flags)
+static void bench_open(struct bench *bench, uint32_t pages, const char *name)
 {
+	const struct mechanism *mechanism = mechanism_find(name);
 	int error;
 
 	bench->machine = machine_open();
 	pager_open(&bench->pager, 1, pages);
-	if (flags & ABI_MEM_USERFAULT)
+	if (mechanism->is_marked)
 		pager_mark_all(&bench->pager);
 	else
 		pager_start_reader(&bench->pager);
-	error = machine_attach_marked(&bench->machine, bench->pager.area, pages, flags, bench->pager.marks);
+	error = machine_attach_marked(&bench->machine, bench->pager.area, pages, mechanism->flags,
+				      bench->pager.marks);
 	if (error)
 		fail_with("set the memslot of the area", error);
 }
@@ -177,7 +179,7 @@ static struct finding check_exit_flags(uint32_t pages)
 	struct finding finding = { 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	bench_open(&bench, pages, "exit-on-missing");
 	for (uint64_t page = 0; page < pages; page++) {
 		size_t i = page % (sizeof(cases) / sizeof(cases[0]));
 		const struct abi_memory_fault *fault = (const void *)&bench.machine.run->hw;
@@ -230,7 +232,7 @@ static struct finding check_present(uint32_t pages)
 	struct finding finding = { pages, 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	bench_open(&bench, pages, "exit-on-missing");
 	for (uint64_t page = 0; page < pages; page++)
 		finding.failed += present_fails(&bench, page);
 	bench_close(&bench);
@@ -253,7 +255,7 @@ static struct finding check_dropped(uint32_t pages)
 	struct finding finding = { pages, 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	bench_open(&bench, pages, "exit-on-missing");
 	for (uint64_t page = 0; page < pages; page++) {
 		bool failed = touch_fails(&bench, page);
 
@@ -279,12 +281,12 @@ static struct finding check_exits_once(uint32_t pages)
 }
 
 /* Tried: each page, which comes after the guest went on in vain. */
-static struct finding goes_on_in_vain(uint32_t flags, uint32_t pages)
+static struct finding goes_on_in_vain(const char *mechanism, uint32_t pages)
 {
 	struct finding finding = { pages, 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages, flags);
+	bench_open(&bench, pages, mechanism);
 	for (uint64_t page = 0; page < pages; page++) {
 		bool failed = start(&bench, PROGRAM_TOUCH, page) != STOP_MISSING;
 
@@ -297,7 +299,7 @@ static struct finding goes_on_in_vain(uint32_t flags, uint32_t pages)
 
 static struct finding check_still_missing(uint32_t pages)
 {
-	return goes_on_in_vain(ABI_MEM_EXIT_ON_MISSING, pages);
+	return goes_on_in_vain("exit-on-missing", pages);
 }
 
 /* A system call copies from a missing page. */
@@ -357,7 +359,7 @@ static struct finding check_outside(uint32_t pages)
 	struct finding finding = { pages, 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	bench_open(&bench, pages, "exit-on-missing");
 	for (uint64_t page = 0; page < pages; page++) {
 		bool failed = page % 2 ? system_call_fails(&bench, page) : emulation_fails(&bench, page);
 
@@ -398,7 +400,7 @@ static uint64_t touch_beside_reads(uint32_t pages)
 	uint64_t failed;
 	pthread_t other;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	bench_open(&bench, pages, "exit-on-missing");
 	other = start_thread(read_all, &bench.pager);
 	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
 	failed = !copy_to_end(&bench, MOST_EXITS_BESIDE_READS);
@@ -463,14 +465,14 @@ static void *chase(void *argument)
  * How many pages go wrong where they are taken away as the guest comes to them. It touches all of them again once that is
  * over: what it writes through a mapping that is stale, the host does not see.
  */
-static uint64_t touch_beside_discards(uint32_t pages, uint32_t flags)
+static uint64_t touch_beside_discards(uint32_t pages, const char *mechanism)
 {
 	struct bench bench;
 	struct chase other = { &bench.pager, false };
 	uint64_t failed;
 	pthread_t thread;
 
-	bench_open(&bench, pages, flags);
+	bench_open(&bench, pages, mechanism);
 	pager_populate(&bench.pager);
 	thread = start_thread(chase, &other);
 	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
@@ -487,13 +489,13 @@ static uint64_t touch_beside_discards(uint32_t pages, uint32_t flags)
 static struct finding check_race(uint32_t pages)
 {
 	return (struct finding){
-		2 * pages, touch_beside_reads(pages) + touch_beside_discards(pages, ABI_MEM_EXIT_ON_MISSING),
+		2 * pages, touch_beside_reads(pages) + touch_beside_discards(pages, "exit-on-missing"),
 	};
 }
 
 static struct finding check_discard_race(uint32_t pages)
 {
-	return (struct finding){ pages, touch_beside_discards(pages, 0) };
+	return (struct finding){ pages, touch_beside_discards(pages, "uffd") };
 }
 
 /* Whether a new machine rejects a slot with these flags. */
@@ -536,7 +538,7 @@ static struct finding check_rules(uint32_t pages)
 	struct finding finding = { .tried = 9 };
 	struct bench bench;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	bench_open(&bench, pages, "exit-on-missing");
 	finding.failed += !is_refused(bench.pager.area, ABI_MEM_EXIT_ON_MISSING | ABI_MEM_READONLY);
 	finding.failed += !memfd_is_refused(bench.pager.area);
 	finding.failed += !is_refused(bench.pager.area, ABI_MEM_EXIT_ON_MISSING << 1);
@@ -823,7 +825,7 @@ static struct finding check_prefault_race(uint32_t pages)
 	struct refills other = { &bench.pager };
 	pthread_t thread;
 
-	bench_open(&bench, pages, 0);
+	bench_open(&bench, pages, "uffd");
 	pager_populate(&bench.pager);
 	thread = start_thread(refill_groups, &other);
 	for (uint64_t group = 1; group <= pages / PREFETCHED; group++) {
@@ -865,7 +867,7 @@ static struct finding check_bitmap_exits_once(uint32_t pages)
 
 static struct finding check_bitmap_still_marked(uint32_t pages)
 {
-	return goes_on_in_vain(ABI_MEM_USERFAULT, pages);
+	return goes_on_in_vain("exit-bitmap", pages);
 }
 
 /* Tried: a change of each kind, and so many bitmaps that are no aligned memory of user space. */

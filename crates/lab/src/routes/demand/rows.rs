@@ -104,7 +104,7 @@ fn why_not(mechanism: Mechanism, found: &[DemandRun]) -> String {
 fn lacks(capability: u32) -> String {
     let (name, fix) = match capability {
         EXIT_ON_MISSING => ("KVM_CAP_EXIT_ON_MISSING", Some("kvm-exit-on-missing")),
-        USERFAULT => ("KVM_CAP_USERFAULT", Some("kvm-userfault")),
+        USERFAULT => ("KVM_CAP_USERFAULT", Some("kvm-userfault, on x86-64")),
         _ => ("KVM_CAP_PRE_FAULT_MEMORY", None),
     };
     let remedy = fix.map(|fix| format!("; to bill it: --kernel fix:{fix}"));
@@ -470,7 +470,7 @@ mod tests {
         let reason = rows[1].why_unavailable().unwrap();
         assert!(reason.contains("capability 252"), "{reason}");
         assert!(lacks(236).ends_with("KVM_CAP_PRE_FAULT_MEMORY"));
-        assert!(lacks(253).ends_with("--kernel fix:kvm-userfault"));
+        assert!(lacks(253).ends_with("--kernel fix:kvm-userfault, on x86-64"));
         assert_eq!(rows[1].cost(), None);
     }
 }
