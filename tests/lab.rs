@@ -1,7 +1,7 @@
 //! End to end on real guests: the program as a user runs it, QEMU, Xen and Linux as Debian ships them.
 //!
-//! Where the machine lacks something every test is skipped with the reason, which is printed. The cache is
-//! `PAGETOLL_CACHE`, else a folder below `target`.
+//! Where the machine lacks something every test is skipped with the reason, which is printed; so are the seconds that each
+//! took. The cache is `PAGETOLL_CACHE`, else a folder below `target`.
 
 #[path = "lab/bad_guests.rs"]
 mod bad_guests;
@@ -42,6 +42,7 @@ mod snapshots;
 
 use std::process::ExitCode;
 use std::thread;
+use std::time::Instant;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use pagetoll_bill::Arch;
@@ -201,7 +202,13 @@ fn trials(tests: &[(&'static str, Test)], missing: Option<&str>) -> Vec<Trial> {
         if let Some(reason) = missing {
             skipped_test(name, reason);
         }
-        Trial::test(name, move || test(&Bench::open()?)).with_ignored_flag(missing.is_some())
+        let timed = move || {
+            let start = Instant::now();
+            let result = test(&Bench::open()?);
+            eprintln!("{:6.1} s  {name}", start.elapsed().as_secs_f64());
+            result
+        };
+        Trial::test(name, timed).with_ignored_flag(missing.is_some())
     };
     tests.iter().map(trial).collect()
 }
