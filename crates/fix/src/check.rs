@@ -99,7 +99,7 @@ pub struct CheckResult {
     pub cpus: usize,
     /// Result on the broken variant, where one was built.
     pub control: Option<Control>,
-    /// What the kernel would need for it, where nothing was tried.
+    /// Feature that the kernel lacks, where nothing was tried.
     pub lacks: Option<String>,
 }
 

@@ -65,7 +65,7 @@ pub struct Finding {
     pub failed: u64,
     /// Time that it took, by the guest's clock, in milliseconds.
     pub milliseconds: u64,
-    /// What the kernel would need for it, where nothing was tried.
+    /// Feature that the kernel lacks, where nothing was tried.
     pub lacks: Option<String>,
 }
 

@@ -375,7 +375,7 @@ pub struct CheckRun {
     pub failed: u64,
     /// Time by the guest's clock.
     pub milliseconds: u64,
-    /// What the guest's kernel would need for it, where nothing was tried.
+    /// Feature that the guest's kernel lacks, where nothing was tried.
     pub lacks: Option<String>,
 }
 
