@@ -131,6 +131,8 @@ names! {
         MmUsersFree,
         /// demand: contended cache lines go to the waiter that has waited longest
         FifoLines,
+        /// demand: a CPU takes mm->cid_lock to become idle and to have a thread again, as in Linux 6.3
+        MmCidLock,
     }
 }
 

@@ -452,6 +452,13 @@ pub struct StandingEntry<'a> {
 }
 
 impl StandingEntry<'_> {
+    /// True if a wake-up has come since the last wait: the next one will not sleep.
+    #[must_use]
+    pub fn is_woken(&self) -> bool {
+        let entries = self.queue.entries.borrow();
+        place_of(&entries, self.number).is_some_and(|place| entries[place].state == State::Marked)
+    }
+
     /// Sleeps until a wake-up; not at all if one has come since the last wait.
     pub async fn wait(&self) {
         if self.swap(State::Busy) == Some(State::Marked) {

@@ -99,11 +99,12 @@ fn what_if(spec: &Spec) -> Result<Option<WhatIf>, RequestError> {
         Some(given @ WhatIf::InterruptsOff) => Err(RequestError::WhatIf {
             given,
             route: spec.route,
-            expected: "no-walks, mm-users-free, fifo-lines, or route flush",
+            expected: "no-walks, mm-users-free, fifo-lines, mm-cid-lock, or route flush",
         }),
-        what_if @ (None | Some(WhatIf::NoWalks | WhatIf::MmUsersFree | WhatIf::FifoLines)) => {
-            Ok(what_if)
-        }
+        what_if @ (None
+        | Some(
+            WhatIf::NoWalks | WhatIf::MmUsersFree | WhatIf::FifoLines | WhatIf::MmCidLock,
+        )) => Ok(what_if),
     }
 }
 

@@ -87,13 +87,13 @@ fn waits(spec: &Spec) -> Result<WaitsWith, RequestError> {
     match spec.sim.what_if {
         None => Ok(WaitsWith::InterruptsOn),
         Some(WhatIf::InterruptsOff) => Ok(WaitsWith::InterruptsOff),
-        Some(given @ (WhatIf::NoWalks | WhatIf::MmUsersFree | WhatIf::FifoLines)) => {
-            Err(RequestError::WhatIf {
-                given,
-                route: spec.route,
-                expected: "interrupts-off, or route demand",
-            })
-        }
+        Some(
+            given @ (WhatIf::NoWalks | WhatIf::MmUsersFree | WhatIf::FifoLines | WhatIf::MmCidLock),
+        ) => Err(RequestError::WhatIf {
+            given,
+            route: spec.route,
+            expected: "interrupts-off, or route demand",
+        }),
     }
 }
 

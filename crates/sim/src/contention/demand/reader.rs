@@ -44,7 +44,7 @@ impl Reader {
             shared.compute(cx, tolls.syscalls, costs.work.poll).await;
             uffd.locks.read(cx).await;
             if !shared.host.borrow_mut().has_unread(self.number) {
-                epoll.wait().await;
+                shared.sleep(cx, &epoll).await;
                 turn = Turn::new(cx);
                 continue;
             }

@@ -3,6 +3,7 @@
 //! | object | of the real system (Linux 6.8) |
 //! |---|---|
 //! | `mm` | the line of `struct mm_struct` with `mm_users`, `mmap_lock`'s count and owner, and `pgd` |
+//! | `cid` | `mm->cid_lock` of Linux 6.3 alone, taken by a CPU that becomes idle or has a thread again (kernel/sched/sched.h, `mm_cid_put`, `mm_cid_get`), and the bitmap under it; `mm_count`, which such a switch counts (`mmgrab_lazy_tlb`), and the lock lie in the line of `mm` |
 //! | `file` | the reference count of the userfaultfd's `struct file`: `fdget` and `fdput` of a process with threads |
 //! | `mmu_lock` | `kvm->mmu_lock`, taken for reading by the TDP MMU (arch/x86/kvm/mmu/mmu.c, `kvm_tdp_mmu_page_fault`) |
 //! | `writing` | the same lock where it is taken for writing: shadow paging (arch/x86/kvm/mmu/paging_tmpl.h, `FNAME(page_fault)`: `FNAME(fetch)` and the neighbours' `FNAME(pte_prefetch)` are under it) |
@@ -24,7 +25,7 @@ use pagetoll_bill::spec::WhatIf;
 use pagetoll_cost::{Nearness, Position};
 use pagetoll_engine::{
     Arbitration, CacheLine, CoreId, Cx, Distance, Engine, LineCosts, Look, SpinGuard, SpinLock,
-    Toll, WaitQueue, WalkCosts,
+    StandingEntry, Toll, WaitQueue, WalkCosts,
 };
 
 use super::Scenario;
@@ -48,6 +49,12 @@ impl QueueLock {
         let guard = self.lock.acquire(cx).await;
         (guard, self.last.replace(Some(cx.core())))
     }
+}
+
+/// Identifiers of a process's threads that have a CPU.
+struct Cid {
+    lock: SpinLock,
+    mask: CacheLine,
 }
 
 /// A userfaultfd: what its threads contend for.
@@ -90,6 +97,7 @@ pub(crate) struct Shared {
     pub(crate) mmu_lock: CacheLine,
     /// `mmu_lock` where it is taken for writing.
     writing: Option<SpinLock>,
+    cid: Option<Cid>,
     pub(crate) stat: CacheLine,
     /// One, or one for the memory of each vCPU.
     uffds: Vec<Userfaultfd>,
@@ -129,6 +137,10 @@ impl Shared {
                 .mmu_lock
                 .is_some()
                 .then(|| make.spin_lock("mmu_lock", tolls.lock_mmu)),
+            cid: (what_if == Some(WhatIf::MmCidLock)).then(|| Cid {
+                lock: make.spin_lock("cid_lock", tolls.lock_cid),
+                mask: make.line("cidmask", tolls.line_cid),
+            }),
             uffds: (0..scenario.userfaultfds())
                 .map(|_| make.userfaultfd(&tolls))
                 .collect(),
@@ -172,6 +184,32 @@ impl Shared {
         self.compute(cx, self.tolls.stage2, touch - held).await;
         let _guard = lock.acquire(cx).await;
         self.compute(cx, self.tolls.stage2, held).await;
+    }
+
+    /// Sleeps on an entry; not at all if a wake-up has come since the last wait.
+    pub(crate) async fn sleep(&self, cx: &Cx, entry: &StandingEntry<'_>) {
+        let sleeps = !entry.is_woken();
+        if sleeps {
+            self.switch(cx).await;
+        }
+        entry.wait().await;
+        if sleeps {
+            self.switch(cx).await;
+        }
+    }
+
+    /// Lets the CPU be idle, or have a thread again. A switch to another thread of the process takes no lock; it is not told
+    /// apart.
+    async fn switch(&self, cx: &Cx) {
+        let Some(Cid { lock, mask }) = &self.cid else {
+            return;
+        };
+        // mm_count, and the lock's word.
+        self.touch_mm(cx).await;
+        self.touch_mm(cx).await;
+        let _guard = lock.acquire(cx).await;
+        self.touch_mm(cx).await;
+        mask.access(cx).await;
     }
 
     /// Notes that a vCPU's thread has the CPU.

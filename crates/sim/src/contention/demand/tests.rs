@@ -61,6 +61,20 @@ fn exits_saturate_lower_when_lines_go_to_the_oldest_first() {
     assert!(of(Some(WhatIf::FifoLines)) < 0.8 * of(None));
 }
 
+#[test]
+fn a_lock_of_the_process_keeps_userfaultfds_of_their_own_at_the_rate_of_a_few_vcpus() {
+    let of = |vcpus, what_if| {
+        rate(Scenario {
+            what_if,
+            sharing: Sharing::PerVcpu,
+            ..Scenario::new(Mechanism::Uffd, vcpus)
+        })
+    };
+    let gain = |what_if| of(64, what_if) / of(4, what_if);
+    let (with, without) = (gain(Some(WhatIf::MmCidLock)), gain(None));
+    assert!(with < 1.6 && without > 2.5, "{with} {without}");
+}
+
 /// Pages for each second with a table's figures as they are.
 fn plain_rate(table: &str, scenario: Scenario) -> f64 {
     let costs = costs(table);

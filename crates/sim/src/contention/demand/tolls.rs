@@ -26,6 +26,7 @@ tolls! {
     syscalls = Step "syscalls";
     copy = Step "uffdio";
     line_mm = Line "mm";
+    line_cid = Line "cidmask";
     line_file = Line "file";
     line_mmu_lock = Line "mmu_lock";
     line_stat = Line "kvm-stat";
@@ -34,6 +35,7 @@ tolls! {
     line_readers = Line "uffd-readers";
     line_others = Line "others";
     lock_mmu = Lock "mmu_lock";
+    lock_cid = Lock "cid_lock";
     lock_pending = Lock "fault_pending_wqh";
     lock_fd = Lock "fd_wqh";
     queue_readers = Queue "readers";

@@ -197,7 +197,7 @@ impl Vcpu {
         shared.touch_mm(cx).await;
         self.announce(cx, uffd).await;
         if exit == Exit::Sleeps {
-            entry.wait().await;
+            shared.sleep(cx, &entry).await;
         }
         drop(entry);
         uffd.refcount.access(cx).await;
