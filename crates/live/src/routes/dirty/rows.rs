@@ -191,8 +191,8 @@ pub(super) fn notes(request: &Request) -> Vec<String> {
     let mechanisms = request.order.of::<Dirty>();
     let mut notes = vec![
         format!(
-            "each phase is of all pages in order by one vCPU in ring {}: arm, first write, harvest, re-arm, write again, \
-             disarm; times are those of the calls, and of the guest without entering it",
+            "each phase is of all pages in order by one vCPU in ring {}, which keeps its CPU: arm, first write, harvest, \
+             re-arm, write again, disarm; times are those of the calls, and of the guest without entering it",
             request.ring
         ),
         format!(

@@ -177,7 +177,10 @@ pub(super) fn notes(request: &Request, composed_of: &str) -> Vec<String> {
         ),
     };
     vec![
-        format!("{workload}; at most {} MiB a second are sent", request.bandwidth),
+        format!(
+            "{workload}; its vCPU keeps its CPU; at most {} MiB a second are sent",
+            request.bandwidth
+        ),
         format!(
             "precopy ends when what is left can be sent in {} ms, or after {MOST_ROUNDS} rounds",
             request.downtime_limit
