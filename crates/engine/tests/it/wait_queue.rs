@@ -169,8 +169,10 @@ fn a_standing_entry_of_a_busy_task_is_marked_and_walked_past() {
         bench.spawn(name, core, async move |cx| {
             let standing = queue.stand(&cx, Sharing::Exclusive, 0);
             cx.charge(work, Ticks(busy_for)).await;
+            let is_woken = standing.is_woken();
             standing.wait().await;
-            notes.add((name, cx.now().0));
+            assert!(!standing.is_woken(), "a wait takes the wake-up");
+            notes.add((name, is_woken, cx.now().0));
         });
     }
     let (waker, walks) = (queue.clone(), Notes::new());
@@ -191,7 +193,7 @@ fn a_standing_entry_of_a_busy_task_is_marked_and_walked_past() {
         }]
     );
     let idle = FIRST_WALK + 2 * ENTRY + MARK + WAKE + LATENCY;
-    assert_eq!(notes.take(), [("idle", idle), ("busy", 5000)]);
+    assert_eq!(notes.take(), [("idle", false, idle), ("busy", true, 5000)]);
     assert_eq!(queue.entries(), 0, "entries go with their guards");
 }
 
