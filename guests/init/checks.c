@@ -69,6 +69,8 @@ void step_catch(const char *name, uint32_t pages)
 
 void step_check(const char *name, uint32_t pages)
 {
+	/* Else the process that has it dies, and who waits for that, or for a lock that it held, does for ever. */
+	write_file("/proc/sys/kernel/panic_on_oops", "1");
 	run_check(checks, name, pages);
 }
 
