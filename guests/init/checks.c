@@ -107,7 +107,8 @@ unsigned int kernel_warnings(char *first, size_t size)
 {
 	char *log = calloc(1, LOG_SIZE), *rest = log, *line;
 	unsigned int count = 0;
-	bool in_refusal = false;
+	/* The log holds what was written last: it may begin within what was said of a refusal. */
+	bool in_refusal = true;
 
 	if (!log || klogctl(SYSLOG_ACTION_READ_ALL, log, LOG_SIZE - 1) < 0)
 		fail("read the kernel's log");
