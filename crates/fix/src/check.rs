@@ -41,9 +41,9 @@ const PAIR: usize = 2;
 pub struct CheckOrder {
     /// The fix and the source that it is applied to.
     pub build: Order,
-    /// The hypervisor, in place of Debian's that of [`Fix::xen`]; unused for a fix of Xen and where the
+    /// The hypervisor; without it Debian's, or a build that the fix needs. Unused for a fix of Xen and where the
     /// [bench](catalogue::Bench) has none.
-    pub xen: XenSource,
+    pub xen: Option<XenSource>,
     /// System under check.
     pub subject: Subject,
     /// Names of the fix's checks; all where this is empty.
@@ -301,10 +301,11 @@ fn xen_for(
     order: &CheckOrder,
     surroundings: &Surroundings<'_>,
 ) -> Result<XenSource, FixError> {
-    let given = order.xen != (XenSource::Debian { suite: None });
+    if let Some(given) = &order.xen {
+        return Ok(given.clone());
+    }
     let (name, flavour) = match (&fix.xen, fix.refusals) {
-        (None, false) => return Ok(order.xen.clone()),
-        _ if given => return Ok(order.xen.clone()),
+        (None, false) => return Ok(XenSource::Debian { suite: None }),
         (name, true) => (
             name.as_deref().unwrap_or(spec::NONE),
             hypervisor::Flavour::Refusing,

@@ -137,9 +137,10 @@ pub(crate) struct FixCheckArgs {
     /// Check this built kernel (brd and kvm_amd built in where used), without broken variants
     #[arg(long, value_name = "SRC", conflicts_with_all = ["bisect", "debug_kernel", "rt_kernel", "source", "jobs"])]
     pub(crate) kernel: Option<String>,
-    /// Boot this Xen under a fix of Linux: debian, debian:SUITE, or an image
-    #[arg(long, value_name = "SRC", default_value = "debian")]
-    pub(crate) xen: String,
+    /// Boot this Xen under a fix of Linux: debian, debian:SUITE, or an image [default: debian, or a build that the fix
+    /// needs]
+    #[arg(long, value_name = "SRC")]
+    pub(crate) xen: Option<String>,
     /// Keep consoles of the guests in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) keep_logs: Option<PathBuf>,

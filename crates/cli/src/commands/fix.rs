@@ -332,19 +332,25 @@ fn xen_document(spec: &Spec, flavour: hypervisor::Flavour, built: &XenImage) -> 
 fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
     let destination = Destination::of_list(&args.output)?;
     output::check_folder("--keep-logs", args.keep_logs.as_deref())?;
+    let xen = args.xen.as_deref().map(str::parse::<XenSource>);
     let order = CheckOrder {
         subject: subject(&args)?,
         only: args.check,
         build: order(&args.name, args.build)?,
-        xen: args.xen.parse::<XenSource>().map_err(Error::from)?,
+        xen: xen.transpose().map_err(Error::from)?,
         keep_logs: args.keep_logs,
     };
-    order
-        .checks(named(&order.build.spec)?)
-        .map_err(Error::from)?;
-    let own_xen = order.xen != (XenSource::Debian { suite: None });
+    let fix = named(&order.build.spec)?;
+    order.checks(fix).map_err(Error::from)?;
+    if order.xen.is_some() && fix.bench != Bench::XenDom0 {
+        return Err(Failure::BadInput(format!(
+            "--xen: not supported by {PREFIX}{}, whose checks boot none",
+            order.build.spec
+        ))
+        .into());
+    }
     if order.build.spec.program() == Program::Xen {
-        refuse("--xen", own_xen, &order.build.spec)?;
+        refuse("--xen", order.xen.is_some(), &order.build.spec)?;
         refuse("--bisect", args.bisect, &order.build.spec)?;
         refuse("--kernel", args.kernel.is_some(), &order.build.spec)?;
     }

@@ -65,6 +65,11 @@ fn what_is_of_the_other_program_is_refused() {
         2,
         &["--xen: not supported"],
     );
+    refused(
+        &["check", "kvm-no-host-walk", "--xen", "debian"],
+        2,
+        &["--xen: not supported", "boot none"],
+    );
     refused(&["check", xen, "--bisect"], 2, &["--bisect: not supported"]);
     refused(&["build", xen, "--vfio"], 2, &["--vfio: not supported"]);
     let unknown = ["check", xen, "--check", "swap,foreign"];
