@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(
             of(WhatIf::InterruptsOff, Route::Demand),
             "--what-if interrupts-off: not supported by demand; expected no-walks, mm-users-free, fifo-lines, \
-             or route flush"
+             mm-cid-lock, or route flush"
         );
         let flush = of(WhatIf::NoWalks, Route::Flush);
         assert!(
