@@ -1,7 +1,7 @@
 //! End to end on real guests: the program as a user runs it, QEMU, Xen and Linux as Debian ships them.
 //!
-//! Where the machine lacks something every test is skipped with the reason, which is printed; so are the seconds that each
-//! took. The cache is `PAGETOLL_CACHE`, else a folder below `target`.
+//! Where the machine lacks something every test is skipped with the reason, which is printed; so are those that took longest.
+//! The cache is `PAGETOLL_CACHE`, else a folder below `target`.
 
 #[path = "lab/bad_guests.rs"]
 mod bad_guests;
@@ -41,8 +41,9 @@ mod signals;
 mod snapshots;
 
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use pagetoll_bill::Arch;
@@ -197,6 +198,18 @@ const ALONE: [(&str, Test); 19] = [
     ("a_dom0_bills_its_flushes_on_four_cpus", inside::flushed),
 ];
 
+/// Time of each test that has ended.
+static TOOK: Mutex<Vec<(Duration, &str)>> = Mutex::new(Vec::new());
+
+/// Prints the tests that took longest: where the time of `make test` goes.
+fn print_longest() {
+    let mut took = TOOK.lock().unwrap_or_else(PoisonError::into_inner);
+    took.sort_unstable_by(|one, other| other.cmp(one));
+    for (time, name) in took.iter().take(10) {
+        println!("{:6.1} s  {name}", time.as_secs_f64());
+    }
+}
+
 fn trials(tests: &[(&'static str, Test)], missing: Option<&str>) -> Vec<Trial> {
     let trial = |&(name, test): &(&'static str, Test)| {
         if let Some(reason) = missing {
@@ -205,7 +218,8 @@ fn trials(tests: &[(&'static str, Test)], missing: Option<&str>) -> Vec<Trial> {
         let timed = move || {
             let start = Instant::now();
             let result = test(&Bench::open()?);
-            eprintln!("{:6.1} s  {name}", start.elapsed().as_secs_f64());
+            let mut took = TOOK.lock().unwrap_or_else(PoisonError::into_inner);
+            took.push((start.elapsed(), name));
             result
         };
         Trial::test(name, timed).with_ignored_flag(missing.is_some())
@@ -226,6 +240,7 @@ fn main() -> ExitCode {
     let alone = libtest_mimic::run(&arguments, trials(&ALONE, missing.as_deref()));
     arguments.test_threads = beside;
     let beside = libtest_mimic::run(&arguments, trials(&BESIDE, missing.as_deref()));
+    print_longest();
     match alone.has_failed() {
         true => alone.exit_code(),
         false => beside.exit_code(),
