@@ -482,6 +482,8 @@ struct ProvedJson<'a> {
     control: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     control_found: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lacks: Option<&'a str>,
 }
 
 impl<'a> ProofJson<'a> {
@@ -491,6 +493,7 @@ impl<'a> ProofJson<'a> {
             cpus: proved.cpus,
             control: proved.control.as_ref().map(|control| &*control.name),
             control_found: proved.control.as_ref().map(|control| &*control.found),
+            lacks: proved.lacks.as_deref(),
         });
         Self {
             fix: order.build.spec.to_string(),
