@@ -14,7 +14,7 @@ use pagetoll_host::Surroundings;
 use pagetoll_host::capacity;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
-use pagetoll_lab::checks::{self, Finding, Findings, Purpose, Request, Step};
+use pagetoll_lab::checks::{self, CheckRun, Findings, Purpose, Request, Step};
 use pagetoll_lab::guest::Guest;
 use pagetoll_lab::routes::{demand, pin};
 use pagetoll_lab::vm::cores::Cores;
@@ -527,8 +527,8 @@ fn control_of(check: &Check, variant: &str, made: &[BootResult]) -> Control {
     })
 }
 
-fn check_result(cpus: usize, finding: &Finding, control: Option<Control>) -> CheckResult {
-    let Finding {
+fn check_result(cpus: usize, finding: &CheckRun, control: Option<Control>) -> CheckResult {
+    let CheckRun {
         name,
         tried,
         failed,
@@ -564,7 +564,7 @@ mod tests {
     }
 
     fn ran(failed: u64, warnings: u64) -> Findings {
-        let finding = |check: &Check| Finding {
+        let finding = |check: &Check| CheckRun {
             name: check.name.clone(),
             tried: 10,
             failed,

@@ -3,7 +3,7 @@
 //! Reports what a check found, without a verdict: that takes its negative control, which the caller knows.
 
 use pagetoll_host::{Surroundings, capacity};
-use pagetoll_protocol::report::{CheckRun, Report};
+use pagetoll_protocol::report::Report;
 use pagetoll_protocol::step;
 use pagetoll_pv::session::XenOptions;
 
@@ -11,6 +11,8 @@ use crate::error::LabError;
 use crate::guest::{Guest, GuestRun, Platform, Work};
 use crate::linux::NativeBoot;
 use crate::vm::cores::Cores;
+
+pub use pagetoll_protocol::report::CheckRun;
 
 /// Two disks of 64 MiB, and the files and areas of the checks.
 const PAGES_MIB: u64 = 384;
@@ -54,33 +56,6 @@ pub struct Request {
     pub steps: Vec<Step>,
 }
 
-/// The result of a check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The check.
-    pub name: String,
-    /// Pages, or operations on pages, that were tried.
-    pub tried: u64,
-    /// Pages or operations that came out wrong.
-    pub failed: u64,
-    /// Time that it took, by the guest's clock, in milliseconds.
-    pub milliseconds: u64,
-    /// Feature that the kernel lacks, where nothing was tried.
-    pub lacks: Option<String>,
-}
-
-impl Finding {
-    pub(crate) fn new(check: &CheckRun) -> Self {
-        Self {
-            name: check.name.clone(),
-            tried: check.tried,
-            failed: check.failed,
-            milliseconds: check.milliseconds,
-            lacks: check.lacks.clone(),
-        }
-    }
-}
-
 /// Findings of a boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Findings {
@@ -89,7 +64,7 @@ pub struct Findings {
     /// The kernel's release.
     pub linux: String,
     /// For each check, in order.
-    pub checks: Vec<Finding>,
+    pub checks: Vec<CheckRun>,
     /// Lines in the kernel's log that a healthy kernel does not write.
     pub warnings: u64,
     /// The first of them.
@@ -159,7 +134,7 @@ fn understand(request: &Request, guest_run: &GuestRun) -> Result<Findings, LabEr
                 found.xen.clone_from(&hello.xen);
                 found.linux.clone_from(&hello.release);
             }
-            Report::Check(check) => found.checks.push(Finding::new(check)),
+            Report::Check(check) => found.checks.push(check.clone()),
             Report::KernelLog(log) => {
                 found.warnings = log.warnings;
                 found.first_warning.clone_from(&log.first);
@@ -168,7 +143,7 @@ fn understand(request: &Request, guest_run: &GuestRun) -> Result<Findings, LabEr
         }
     }
     let asked = request.steps.iter().map(|step| &step.name);
-    if asked.ne(found.checks.iter().map(|finding| &finding.name)) {
+    if asked.ne(found.checks.iter().map(|check| &check.name)) {
         return Err(LabError::Malformed {
             boot: request.guest.name.clone(),
             problem: "it did not answer the checks that were asked for".to_owned(),

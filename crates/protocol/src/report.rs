@@ -5,6 +5,7 @@
     reason = "fields are named as in the lines that the guests' programs document"
 )]
 
+mod check;
 mod restore;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::step::{Cell, Interface};
 
+pub use check::{CheckRun, KernelLog};
 pub use restore::{Restore, RestorePart, RestoreUnavailable};
 
 /// One result line.
@@ -365,26 +367,6 @@ pub struct CaseRun {
     pub frames: Vec<u64>,
     /// Return value, done counter and value found, for each step.
     pub answers: Vec<(i64, u32, u64)>,
-}
-
-/// A check was carried out.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct CheckRun {
-    pub name: String,
-    pub tried: u64,
-    pub failed: u64,
-    /// Time by the guest's clock.
-    pub milliseconds: u64,
-    /// Feature that the guest's kernel lacks, where nothing was tried.
-    pub lacks: Option<String>,
-}
-
-/// Lines of the kernel's log that no healthy kernel writes.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct KernelLog {
-    pub warnings: u64,
-    /// The first of them.
-    pub first: String,
 }
 
 /// Memory was mapped for a device and unmapped, several times.
