@@ -25,19 +25,7 @@ mod unmap;
 use crate::kinds::{Backend, System};
 use crate::names::names;
 
-pub use count::Count;
-pub use demand::Demand;
-pub use dirty::Dirty;
-pub use discard::Discard;
-pub use fault::Fault;
-pub use flush::Flush;
-pub use irq::Irq;
-pub use mechanism::{Mechanism, Properties, RouteMechanism, UnknownMechanism};
-pub use migrate::Migrate;
-pub use pin::Pin;
-pub use restore::Restore;
-pub use switch::Switch;
-pub use unmap::Unmap;
+pub use mechanism::{Properties, RouteMechanism, UnknownMechanism};
 
 /// The mechanisms that the lab runs, of routes where that is not all.
 pub mod lab {
@@ -58,34 +46,88 @@ pub mod sim {
     pub use super::pin::sim::Pin;
 }
 
-names! {
-    /// One hot path on which a page, or an operation, pays the hypervisor.
-    pub enum Route as "route" {
-        /// Page-table entries are read and cleared.
-        Unmap,
-        /// A page-table entry is set on a page fault.
-        Fault,
-        /// A context switch rewrites TLS descriptors.
-        Switch,
-        /// Event channels are unmasked.
-        Irq,
-        /// Translations are flushed.
-        Flush,
-        /// Memory is pinned for DMA.
-        Pin,
-        /// Memory is paged in on demand.
-        Demand,
-        /// A guest's memory is brought back from an image.
-        Restore,
-        /// A guest's written pages are found.
-        Dirty,
-        /// Memory of a guest is given back to the host.
-        Discard,
-        /// A running guest's memory is moved to another process.
-        Migrate,
-        /// A program of the user's own runs.
-        Count,
-    }
+/// Declares the routes, and the mechanisms of any of them.
+macro_rules! routes {
+    ($(#[doc = $doc:literal] $Route:ident in $module:ident,)+) => {
+        names! {
+            /// One hot path on which a page, or an operation, pays the hypervisor.
+            pub enum Route as "route" {
+                $(#[doc = $doc] $Route,)+
+            }
+        }
+
+        $(pub use $module::$Route;)+
+
+        /// One way to do what a route is about. Serialises to its name, which is unique within its route only.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Mechanism {
+            $(
+                #[doc = concat!("A mechanism of [`Route::", stringify!($Route), "`].")]
+                $Route($Route),
+            )+
+        }
+
+        impl Route {
+            const fn description(self) -> &'static Description {
+                match self {
+                    $(Self::$Route => &$module::DESCRIPTION,)+
+                }
+            }
+
+            /// All mechanisms, in the order of the table.
+            pub fn mechanisms(self) -> impl Iterator<Item = Mechanism> {
+                let all: Vec<Mechanism> = match self {
+                    $(Self::$Route => mechanism::all::<$Route>(),)+
+                };
+                all.into_iter()
+            }
+        }
+
+        impl Mechanism {
+            /// Its line of the table.
+            #[must_use]
+            pub fn properties(self) -> &'static Properties {
+                match self {
+                    $(Self::$Route(mechanism) => mechanism.line(),)+
+                }
+            }
+
+            /// The route that it belongs to.
+            #[must_use]
+            pub const fn route(self) -> Route {
+                match self {
+                    $(Self::$Route(_) => Route::$Route,)+
+                }
+            }
+        }
+    };
+}
+
+routes! {
+    /// Page-table entries are read and cleared.
+    Unmap in unmap,
+    /// A page-table entry is set on a page fault.
+    Fault in fault,
+    /// A context switch rewrites TLS descriptors.
+    Switch in switch,
+    /// Event channels are unmasked.
+    Irq in irq,
+    /// Translations are flushed.
+    Flush in flush,
+    /// Memory is pinned for DMA.
+    Pin in pin,
+    /// Memory is paged in on demand.
+    Demand in demand,
+    /// A guest's memory is brought back from an image.
+    Restore in restore,
+    /// A guest's written pages are found.
+    Dirty in dirty,
+    /// Memory of a guest is given back to the host.
+    Discard in discard,
+    /// A running guest's memory is moved to another process.
+    Migrate in migrate,
+    /// A program of the user's own runs.
+    Count in count,
 }
 
 /// The item that the costs of a route are counted for.
@@ -107,103 +149,67 @@ const OPERATION: Item = Item {
     many: "operations",
 };
 
+/// Facts of a route, which stand beside its mechanisms.
+#[derive(Clone, Copy, Debug)]
+struct Description {
+    /// Summary in one line.
+    summary: &'static str,
+    /// Item that costs are counted for.
+    item: Item,
+    is_xen_pv: bool,
+    is_vfio: bool,
+    /// Backend with the best evidence.
+    best: Backend,
+    /// Examples in the help of `pagetoll bill`.
+    examples: &'static str,
+}
+
 impl Route {
     /// Summary in one line.
     #[must_use]
     pub const fn summary(self) -> &'static str {
-        match self {
-            Self::Unmap => "get and clear page-table entries of a Xen PV guest",
-            Self::Fault => "set a page-table entry on a page fault of a Xen PV guest",
-            Self::Switch => "update TLS descriptors at a context switch of a Xen PV guest",
-            Self::Irq => "unmask event channels in a Xen PV guest",
-            Self::Flush => "flush TLBs with and without global pages",
-            Self::Pin => "pin memory for DMA through VFIO",
-            Self::Demand => "page memory in on demand, by userfaultfd or vCPU exits",
-            Self::Restore => "restore a guest's memory from an image, alone and with clones",
-            Self::Dirty => "find the pages that a guest wrote, and what is lost on the way",
-            Self::Discard => "discard memory of a guest, and what that frees and takes away beside",
-            Self::Migrate => {
-                "migrate a running guest to another process: downtime, total and stall"
-            }
-            Self::Count => "run a program of your own, natively and as a Xen PV dom0",
-        }
+        self.description().summary
     }
 
     /// Item that costs are counted for: each page, or each operation on routes without pages.
     #[must_use]
     pub const fn item(self) -> Item {
-        match self {
-            Self::Unmap
-            | Self::Fault
-            | Self::Pin
-            | Self::Demand
-            | Self::Restore
-            | Self::Dirty
-            | Self::Discard
-            | Self::Migrate => PAGE,
-            Self::Switch => Item {
-                one: "switch",
-                many: "switches",
-            },
-            Self::Irq => Item {
-                one: "unmask",
-                many: "unmasks",
-            },
-            Self::Flush | Self::Count => OPERATION,
-        }
+        self.description().item
     }
 
     /// Operation of user space whose costs are compared. A system call unmasks event channels at least once.
     #[must_use]
     pub const fn observed_item(self) -> &'static str {
-        match self {
-            Self::Irq => "call",
-            Self::Unmap
-            | Self::Fault
-            | Self::Switch
-            | Self::Flush
-            | Self::Pin
-            | Self::Demand
-            | Self::Restore
-            | Self::Dirty
-            | Self::Discard
-            | Self::Migrate
-            | Self::Count => self.item().one,
+        if matches!(self, Self::Irq) {
+            "call"
+        } else {
+            self.item().one
         }
     }
 
     /// Tests for a route of Xen PV guests.
     #[must_use]
     pub const fn is_xen_pv(self) -> bool {
-        match self {
-            Self::Unmap | Self::Fault | Self::Switch | Self::Irq | Self::Flush => true,
-            Self::Pin
-            | Self::Demand
-            | Self::Restore
-            | Self::Dirty
-            | Self::Discard
-            | Self::Migrate
-            | Self::Count => false,
-        }
+        self.description().is_xen_pv
     }
 
-    /// All mechanisms, in the order of the table.
-    pub fn mechanisms(self) -> impl Iterator<Item = Mechanism> {
-        let all: Vec<Mechanism> = match self {
-            Self::Unmap => mechanism::all::<Unmap>(),
-            Self::Fault => mechanism::all::<Fault>(),
-            Self::Switch => mechanism::all::<Switch>(),
-            Self::Irq => mechanism::all::<Irq>(),
-            Self::Flush => mechanism::all::<Flush>(),
-            Self::Pin => mechanism::all::<Pin>(),
-            Self::Demand => mechanism::all::<Demand>(),
-            Self::Restore => mechanism::all::<Restore>(),
-            Self::Dirty => mechanism::all::<Dirty>(),
-            Self::Discard => mechanism::all::<Discard>(),
-            Self::Migrate => mechanism::all::<Migrate>(),
-            Self::Count => mechanism::all::<Count>(),
-        };
-        all.into_iter()
+    /// Tests for a route of VFIO, which needs a kernel with its drivers.
+    #[must_use]
+    pub const fn is_vfio(self) -> bool {
+        self.description().is_vfio
+    }
+
+    /// Backend with the best evidence: exact counts before measurements before models; but a route that is about this
+    /// host is measured.
+    #[must_use]
+    pub const fn best_backend(self) -> Backend {
+        self.description().best
+    }
+
+    /// Examples of its orders on the command line, each with its purpose.
+    #[must_use]
+    pub const fn examples(self) -> &'static str {
+        self.description().examples
     }
 
     /// The mechanisms that `backend` runs.

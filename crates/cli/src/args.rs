@@ -113,7 +113,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Bill(Box<BillArgs>),
     /// Count a program of your own on any kernel: instructions per operation, exactly
-    #[command(after_long_help = bill::COUNT_EXAMPLES)]
+    #[command(after_long_help = pagetoll_bill::Route::Count.examples())]
     Count(Box<CountArgs>),
     /// Print a saved bill, or plot several over kernel, vCPUs, batch, ...
     #[command(after_long_help = report::EXAMPLES)]

@@ -46,20 +46,13 @@ pub(crate) fn chosen(route: Route, on: Option<Kind>, given: &[Opt]) -> Chosen {
     }
 }
 
-/// The backend with the best evidence: exact counts before measurements before models. `demand` is about this host, so
-/// measurements come first.
+/// The backend with the best evidence.
 fn best(route: Route) -> Chosen {
-    let (kind, why) = match route {
-        Route::Unmap
-        | Route::Fault
-        | Route::Switch
-        | Route::Irq
-        | Route::Flush
-        | Route::Pin
-        | Route::Count => (Kind::Lab, "its counts are exact"),
-        Route::Demand | Route::Restore | Route::Dirty | Route::Discard | Route::Migrate => {
-            (Kind::Live, "it measures this host")
-        }
+    let kind = route.best_backend();
+    let why = match kind {
+        Kind::Lab => "its counts are exact",
+        Kind::Live => "it measures this host",
+        Kind::Sim => "it models this machine",
     };
     let reason = format!("the best evidence for {route}; {why}");
     Chosen { kind, reason }

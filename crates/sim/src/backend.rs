@@ -1,30 +1,9 @@
-//! The simulator as a backend: a request for each route.
-
-// A new route or mechanism does not compile here until it has an arm.
-#![deny(clippy::wildcard_enum_match_arm)]
+//! The simulator as a backend.
 
 use pagetoll_backend::{Backend, Billed, Context, Error, Prepared, Stacks};
 use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
 
-use crate::routes::{Request, counted, demand, fault, flush, irq, pin, switch, unmap};
-
-/// Reason for which the simulator has no model of a route.
-const fn elsewhere(route: Route) -> &'static str {
-    match route {
-        Route::Discard => "memory is discarded by real kernels alone",
-        Route::Migrate => "guests are migrated on this host alone",
-        Route::Restore => "guests are restored by real kernels alone",
-        Route::Dirty => "written pages are tracked by real kernels alone",
-        Route::Count => "programs are counted in the lab alone",
-        Route::Unmap
-        | Route::Fault
-        | Route::Switch
-        | Route::Irq
-        | Route::Flush
-        | Route::Pin
-        | Route::Demand => "not modelled",
-    }
-}
+use crate::routes::{self, Request};
 
 /// The simulator.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,33 +15,15 @@ impl Backend for Sim {
     }
 
     fn support_here(&self, route: Route) -> Support {
-        match route.mechanisms_on(Kind::Sim).next() {
-            Some(_) => Support::Yes,
-            None => Support::No(elsewhere(route).to_owned()),
+        match routes::model(route) {
+            Ok(_) => Support::Yes,
+            Err(reason) => Support::No(reason.to_owned()),
         }
     }
 
     fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error> {
-        Ok(Box::new(Simulation(request(spec)?)))
+        Ok(Box::new(Simulation(routes::request(spec)?)))
     }
-}
-
-/// The request that an order makes.
-pub(crate) fn request(spec: &Spec) -> Result<Box<dyn Request>, Error> {
-    let counted = |cells| counted::Request::new(spec, cells);
-    Ok(match spec.route {
-        Route::Unmap => Box::new(counted(unmap::cells)?),
-        Route::Fault => Box::new(counted(fault::cells)?),
-        Route::Switch => Box::new(counted(switch::cells)?),
-        Route::Irq => Box::new(counted(irq::cells)?),
-        Route::Flush => Box::new(flush::Request::new(spec)?),
-        Route::Pin => Box::new(pin::Request::new(spec)?),
-        Route::Demand => Box::new(demand::Request::new(spec)?),
-        Route::Restore | Route::Dirty | Route::Discard | Route::Migrate | Route::Count => {
-            let reason = elsewhere(spec.route);
-            return Err(Error::bad_input(format!("--on sim: {reason}")));
-        }
-    })
 }
 
 struct Simulation(Box<dyn Request>);

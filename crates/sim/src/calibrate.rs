@@ -3,65 +3,28 @@
 //! Only the smallest and the largest batch of each mechanism are read, so that everything between them is left for
 //! predictions to be held against. What a call costs is the difference between the two over the difference in calls.
 
-// A new route or mechanism does not compile here until it has an arm.
-#![deny(clippy::wildcard_enum_match_arm)]
-
-use pagetoll_bill::{Backend, Bill, Route, Row, System, Unit};
+use pagetoll_bill::{Backend, Bill, Row, System, Unit};
 use pagetoll_cost::Derived;
 
-use crate::routes::derived::Rows;
-use crate::routes::{fault, irq, switch, unmap};
+use crate::routes::{self, derived::Rows};
 
 /// The figures that a bill holds; empty for one that is neither of the lab nor of a Xen PV guest by itself.
 #[must_use]
 pub fn figures(bill: &Bill) -> Vec<Derived> {
     match bill.backend {
         Backend::Lab if bill.unit == Unit::Instructions => {
-            let mut figures = figures_64_bit(bill, System::XenPvDom0);
-            figures.extend(figures_32_bit(bill));
-            figures
+            let systems = [System::XenPvDom0, System::XenPv32Dom0];
+            systems.map(|system| figures_of(bill, system)).concat()
         }
         Backend::Live if bill.unit == Unit::Nanoseconds => timed(bill),
         Backend::Lab | Backend::Live | Backend::Sim => Vec::new(),
     }
 }
 
-fn figures_64_bit(bill: &Bill, system: System) -> Vec<Derived> {
+fn figures_of(bill: &Bill, system: System) -> Vec<Derived> {
     let rows = Rows { bill, system };
-    let figures = match bill.route {
-        Route::Unmap => unmap::calibrate::figures(rows),
-        Route::Fault => fault::calibrate::figures(rows),
-        Route::Switch => switch::calibrate::figures(rows),
-        Route::Irq => irq::calibrate::figures(rows),
-        Route::Flush
-        | Route::Pin
-        | Route::Demand
-        | Route::Restore
-        | Route::Dirty
-        | Route::Discard
-        | Route::Migrate
-        | Route::Count => None,
-    };
-    figures.unwrap_or_default()
-}
-
-fn figures_32_bit(bill: &Bill) -> Vec<Derived> {
-    let system = System::XenPv32Dom0;
-    let rows = Rows { bill, system };
-    let figures = match bill.route {
-        Route::Unmap => unmap::calibrate::pae_figures(rows),
-        Route::Fault => fault::calibrate::pae_figures(rows),
-        Route::Switch
-        | Route::Irq
-        | Route::Flush
-        | Route::Pin
-        | Route::Demand
-        | Route::Restore
-        | Route::Dirty
-        | Route::Discard
-        | Route::Migrate
-        | Route::Count => None,
-    };
+    let model = routes::model(bill.route).ok();
+    let figures = model.and_then(|model| (model.figures)(rows));
     figures.unwrap_or_default()
 }
 
@@ -81,7 +44,7 @@ fn timed(bill: &Bill) -> Vec<Derived> {
         .filter_map(Row::figures)
         .map(|figures| figures.runs.len());
     let of_runs: Vec<_> = (0..runs.min().unwrap_or(0))
-        .map(|run| figures_64_bit(&single_run(bill, run), system))
+        .map(|run| figures_of(&single_run(bill, run), system))
         .collect();
     let among = |figure: Derived| {
         let same = of_runs
@@ -95,10 +58,7 @@ fn timed(bill: &Bill) -> Vec<Derived> {
             ..figure
         }
     };
-    figures_64_bit(bill, system)
-        .into_iter()
-        .map(among)
-        .collect()
+    figures_of(bill, system).into_iter().map(among).collect()
 }
 
 /// The bill of one of its runs alone.

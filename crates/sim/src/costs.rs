@@ -1,8 +1,5 @@
 //! Cost tables: those that come with pagetoll (`costs/*.toml`), and the user's own.
 
-// A new route or mechanism does not compile here until it has an arm.
-#![deny(clippy::wildcard_enum_match_arm)]
-
 use std::path::Path;
 
 use pagetoll_backend::input::{self, ReadError};
@@ -11,6 +8,8 @@ use pagetoll_bill::Route;
 use pagetoll_cost::{CostError, CostTable};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
+
+use crate::routes;
 
 /// A table that comes with pagetoll.
 struct BuiltIn {
@@ -60,37 +59,29 @@ pub fn names() -> Vec<&'static str> {
     BUILT_IN.iter().map(|table| table.name).collect()
 }
 
-/// The table of that name or path; of neither, the one that a route is billed with by default.
+/// The table of that name or path.
 ///
 /// # Errors
 /// No such name, a file that cannot be read, or a malformed table.
-pub fn find(asked: Option<&str>, route: Route) -> Result<CostTable, CostsError> {
-    named(asked.unwrap_or(default(route)))
+pub fn find(asked: &str) -> Result<CostTable, CostsError> {
+    let found = text_named(asked)?;
+    Ok(CostTable::parse(&found.file, &found.text)?)
 }
 
 /// The table of that name or path with the SHA-256 of its text, in lower-case hexadecimal.
-pub(crate) fn find_with_digest(
-    asked: Option<&str>,
-    route: Route,
-) -> Result<(CostTable, String), CostsError> {
-    let found = text_named(asked.unwrap_or(default(route)))?;
+pub(crate) fn find_with_digest(asked: &str) -> Result<(CostTable, String), CostsError> {
+    let found = text_named(asked)?;
     let digest = Sha256::digest(found.text.as_bytes());
     let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok((CostTable::parse(&found.file, &found.text)?, digest))
 }
 
-/// The text of the table that [`find`] reads.
+/// The text of the table that an order of this route is billed with.
 ///
 /// # Errors
 /// No such name, a file that cannot be read.
 pub fn text(asked: Option<&str>, route: Route) -> Result<String, CostsError> {
-    Ok(text_named(asked.unwrap_or(default(route)))?.text)
-}
-
-/// The table of that name or path.
-pub(crate) fn named(asked: &str) -> Result<CostTable, CostsError> {
-    let found = text_named(asked)?;
-    Ok(CostTable::parse(&found.file, &found.text)?)
+    Ok(text_named(asked.unwrap_or(routes::default_costs(route)))?.text)
 }
 
 /// A table as it is written, and what messages call it.
@@ -124,22 +115,6 @@ fn text_named(asked: &str) -> Result<TableText, CostsError> {
     })
 }
 
-/// The table that comes closest to evidence.
-const fn default(route: Route) -> &'static str {
-    match route {
-        Route::Unmap | Route::Fault | Route::Switch | Route::Irq => "lab-xen-4.17",
-        Route::Flush => "amd-pv-shim-32",
-        Route::Pin => "lab-vfio-6.18",
-        // The simulator runs none of those after `demand`.
-        Route::Demand
-        | Route::Restore
-        | Route::Dirty
-        | Route::Discard
-        | Route::Migrate
-        | Route::Count => "x86-256-core",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,7 +123,7 @@ mod tests {
     fn every_table_that_comes_along_is_read_and_called_by_its_file() {
         assert!(names().len() >= 7);
         for name in names() {
-            let costs = find(Some(name), Route::Unmap).unwrap_or_else(|error| panic!("{error}"));
+            let costs = find(name).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(costs.name, name);
         }
     }
@@ -156,13 +131,14 @@ mod tests {
     #[test]
     fn every_route_has_a_table_by_default() {
         for &route in Route::ALL {
-            assert_eq!(find(None, route).unwrap().name, default(route));
+            let name = routes::default_costs(route);
+            assert_eq!(find(name).unwrap().name, name);
         }
     }
 
     #[test]
     fn an_unknown_table_is_named_with_those_that_exist() {
-        let refused = |asked| find(Some(asked), Route::Unmap).unwrap_err().to_string();
+        let refused = |asked| find(asked).unwrap_err().to_string();
         let text = refused("lab-xen");
         assert!(names().iter().all(|name| text.contains(name)), "{text}");
         assert!(refused("no/such.toml").starts_with("--costs no/such.toml: cannot be read"));

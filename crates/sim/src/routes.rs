@@ -22,7 +22,7 @@ pub(crate) mod versions;
 
 use std::collections::BTreeMap;
 
-use pagetoll_backend::Stop;
+use pagetoll_backend::{Error, Stop};
 use pagetoll_bill::{
     Backend, Draft, Evidence, Figures, Image, Inputs, Limits, Order, Route, Row, RowKey, Spec,
     Toll, Unit,
@@ -31,6 +31,7 @@ use pagetoll_cost::{CostKey, CostTable, Prices};
 use pagetoll_units::Pages;
 
 use self::demand::Calibrations;
+use self::derived::{Derived, Rows};
 use crate::costs;
 use crate::error::{BillingError, RequestError};
 
@@ -39,6 +40,45 @@ pub const DEFAULT_SAMPLES: u32 = 200;
 
 /// The most samples of a cost table.
 pub const MOST_SAMPLES: u32 = 100_000;
+
+/// Model of a route.
+pub(crate) struct Model {
+    /// Cost table that comes closest to evidence.
+    pub(crate) costs: &'static str,
+    pub(crate) request: fn(&Spec) -> Result<Box<dyn Request>, RequestError>,
+    /// Figures of a cost table from the rows of a Xen PV guest; `None` where a row is missing, or no row gives any.
+    pub(crate) figures: fn(Rows<'_>) -> Option<Vec<Derived>>,
+}
+
+/// Model of a route, or the reason why it has none.
+pub(crate) const fn model(route: Route) -> Result<&'static Model, &'static str> {
+    match route {
+        Route::Unmap => Ok(&unmap::MODEL),
+        Route::Fault => Ok(&fault::MODEL),
+        Route::Switch => Ok(&switch::MODEL),
+        Route::Irq => Ok(&irq::MODEL),
+        Route::Flush => Ok(&flush::MODEL),
+        Route::Pin => Ok(&pin::MODEL),
+        Route::Demand => Ok(&demand::MODEL),
+        Route::Restore => Err("guests are restored by real kernels alone"),
+        Route::Dirty => Err("written pages are tracked by real kernels alone"),
+        Route::Discard => Err("memory is discarded by real kernels alone"),
+        Route::Migrate => Err("guests are migrated on this host alone"),
+        Route::Count => Err("programs are counted in the lab alone"),
+    }
+}
+
+/// Cost table that an order of a route is billed with unless it names one; that of `demand` where there is no model.
+pub(crate) fn default_costs(route: Route) -> &'static str {
+    model(route).unwrap_or(&demand::MODEL).costs
+}
+
+/// The request that an order makes.
+pub(crate) fn request(spec: &Spec) -> Result<Box<dyn Request>, Error> {
+    let model =
+        model(spec.route).map_err(|reason| Error::bad_input(format!("--on sim: {reason}")))?;
+    Ok((model.request)(spec)?)
+}
 
 /// A seeded sequence of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -151,7 +191,9 @@ impl Ordered {
         limits: &Limits,
         default_samples: u32,
     ) -> Result<Self, RequestError> {
-        let (costs, digest) = costs::find_with_digest(spec.sim.costs.as_deref(), spec.route)?;
+        let asked = spec.sim.costs.as_deref();
+        let asked = asked.unwrap_or(default_costs(spec.route));
+        let (costs, digest) = costs::find_with_digest(asked)?;
         Ok(Self {
             route: spec.route,
             order: spec.order(Backend::Sim, limits)?,

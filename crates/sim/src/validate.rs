@@ -102,7 +102,7 @@ pub fn validate(list: List<'_>, samples: Samples, stop: &Stop) -> Result<Vec<Com
         }
         let expression = expressions::named(&figure.id)?;
         let by_expression = || -> Result<Comparison, BillingError> {
-            let costs = costs::named(expression.costs)?;
+            let costs = costs::find(expression.costs)?;
             compare(figure, &costs, &(expression.prepare)()?, samples)
         };
         Some(by_expression().map_err(Error::from))

@@ -1,6 +1,26 @@
 //! The ways to page a guest's memory in on demand.
 
 use super::mechanism::mechanisms;
+use super::{Description, PAGE};
+use crate::kinds::Backend;
+
+pub(super) const DESCRIPTION: Description = Description {
+    summary: "page memory in on demand, by userfaultfd or vCPU exits",
+    item: PAGE,
+    is_xen_pv: false,
+    is_vfio: false,
+    best: Backend::Live,
+    examples: "\
+Examples:
+  pagetoll bill demand
+      On this host's KVM: one userfaultfd against exits, on 1, 2 and 4 vCPUs
+  pagetoll bill demand --vcpus 2 --readers 2 --pin together --memory shmem --faults minor
+      Minor faults of shared memory, with a reader on the CPU of each vCPU
+  pagetoll bill demand --on sim --costs x86-256-core
+      A machine of 256 CPUs, beside what was published of one
+  pagetoll bill demand --on lab --kernel fix:kvm-exit-on-missing
+      Counted, on a kernel whose memslots can exit on missing pages",
+};
 
 mechanisms! {
     /// A way to page a guest's memory in on demand.

@@ -1,6 +1,24 @@
 //! The ways to find which pages of a guest were written.
 
 use super::mechanism::mechanisms;
+use super::{Description, PAGE};
+use crate::kinds::Backend;
+
+pub(super) const DESCRIPTION: Description = Description {
+    summary: "find the pages that a guest wrote, and what is lost on the way",
+    item: PAGE,
+    is_xen_pv: false,
+    is_vfio: false,
+    best: Backend::Live,
+    examples: "\
+Examples:
+  pagetoll bill dirty
+      Every mechanism on pages of 4 KiB and 2 MiB: what arming, writing, reporting and disarming cost, and what is lost
+  pagetoll bill dirty --mechanism ring,wp-async --folio 4K
+      Two mechanisms on small pages
+  pagetoll bill dirty --pages 4096 --runs 1
+      A first look, in seconds",
+};
 
 mechanisms! {
     /// A way to find which pages of a guest were written.

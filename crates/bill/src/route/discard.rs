@@ -1,7 +1,27 @@
 //! The ways to give memory of a guest back to the host.
 
 use super::mechanism::mechanisms;
+use super::{Description, PAGE};
+use crate::kinds::Backend;
 use crate::row::{Backing, Found};
+
+pub(super) const DESCRIPTION: Description = Description {
+    summary: "discard memory of a guest, and what that frees and takes away beside",
+    item: PAGE,
+    is_xen_pv: false,
+    is_vfio: false,
+    best: Backend::Live,
+    examples: "\
+Examples:
+  pagetoll bill discard
+      Each call on memory of each backing, 4 KiB, 64 KiB and 2 MiB at a time: what it frees, and what it takes beside
+  pagetoll bill discard --backing memfd --mechanism madv-dontneed,punch-hole
+      A balloon on shared memory
+  pagetoll bill discard --backing thp --batch 1,512
+      Single pages of huge ones, and whole ones
+  pagetoll bill discard --on lab --backing anonymous,thp --profile
+      Instructions of the host's kernel, exits of the guest, and in which functions they are",
+};
 
 mechanisms! {
     /// A way to give memory of a guest back to the host.

@@ -1,6 +1,23 @@
 //! The ways to have Xen deliver events after they were unmasked.
 
 use super::mechanism::mechanisms;
+use super::{Description, Item};
+use crate::kinds::Backend;
+
+pub(super) const DESCRIPTION: Description = Description {
+    summary: "unmask event channels in a Xen PV guest",
+    item: Item {
+        one: "unmask",
+        many: "unmasks",
+    },
+    is_xen_pv: true,
+    is_vfio: false,
+    best: Backend::Lab,
+    examples: "\
+Examples:
+  pagetoll bill irq
+      Unmasking while no event is pending, and while one is",
+};
 
 mechanisms! {
     /// A way to have Xen deliver events after they were unmasked. Kernels since 3.4 do what `if-pending` does.

@@ -5,9 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use super::{
-    Count, Demand, Dirty, Discard, Fault, Flush, Irq, Migrate, Pin, Restore, Route, Switch, Unmap,
-};
+use super::{Mechanism, Route};
 use crate::kinds::{Backend, Role, System};
 use crate::names::closest;
 
@@ -138,78 +136,11 @@ pub(crate) const safe: bool = true;
 #[allow(non_upper_case_globals, reason = "read as words of the table")]
 pub(crate) const control: bool = false;
 
-/// One way to do what a route is about. Serialises to its name, which is unique within its route only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mechanism {
-    /// A mechanism of route `unmap`.
-    Unmap(Unmap),
-    /// A mechanism of route `fault`.
-    Fault(Fault),
-    /// A mechanism of route `switch`.
-    Switch(Switch),
-    /// A mechanism of route `irq`.
-    Irq(Irq),
-    /// A mechanism of route `flush`.
-    Flush(Flush),
-    /// A mechanism of route `pin`.
-    Pin(Pin),
-    /// A mechanism of route `demand`.
-    Demand(Demand),
-    /// A mechanism of route `restore`.
-    Restore(Restore),
-    /// A mechanism of route `dirty`.
-    Dirty(Dirty),
-    /// A mechanism of route `discard`.
-    Discard(Discard),
-    /// A mechanism of route `migrate`.
-    Migrate(Migrate),
-    /// A mechanism of route `count`.
-    Count(Count),
-}
-
 pub(super) fn all<M: RouteMechanism>() -> Vec<Mechanism> {
     M::ALL.iter().map(|&mechanism| mechanism.into()).collect()
 }
 
 impl Mechanism {
-    /// Its line of the table.
-    #[must_use]
-    pub fn properties(self) -> &'static Properties {
-        match self {
-            Self::Unmap(mechanism) => mechanism.line(),
-            Self::Fault(mechanism) => mechanism.line(),
-            Self::Switch(mechanism) => mechanism.line(),
-            Self::Irq(mechanism) => mechanism.line(),
-            Self::Flush(mechanism) => mechanism.line(),
-            Self::Pin(mechanism) => mechanism.line(),
-            Self::Demand(mechanism) => mechanism.line(),
-            Self::Restore(mechanism) => mechanism.line(),
-            Self::Dirty(mechanism) => mechanism.line(),
-            Self::Discard(mechanism) => mechanism.line(),
-            Self::Migrate(mechanism) => mechanism.line(),
-            Self::Count(mechanism) => mechanism.line(),
-        }
-    }
-
-    /// The route that it belongs to.
-    #[must_use]
-    pub const fn route(self) -> Route {
-        match self {
-            Self::Unmap(_) => Route::Unmap,
-            Self::Fault(_) => Route::Fault,
-            Self::Switch(_) => Route::Switch,
-            Self::Irq(_) => Route::Irq,
-            Self::Flush(_) => Route::Flush,
-            Self::Pin(_) => Route::Pin,
-            Self::Demand(_) => Route::Demand,
-            Self::Restore(_) => Route::Restore,
-            Self::Dirty(_) => Route::Dirty,
-            Self::Discard(_) => Route::Discard,
-            Self::Migrate(_) => Route::Migrate,
-            Self::Count(_) => Route::Count,
-        }
-    }
-
     /// Its name in orders and bills.
     #[must_use]
     pub fn name(self) -> &'static str {

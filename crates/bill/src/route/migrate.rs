@@ -1,6 +1,24 @@
 //! The ways to move a running guest's memory to another process.
 
 use super::mechanism::mechanisms;
+use super::{Description, PAGE};
+use crate::kinds::Backend;
+
+pub(super) const DESCRIPTION: Description = Description {
+    summary: "migrate a running guest to another process: downtime, total and stall",
+    item: PAGE,
+    is_xen_pv: false,
+    is_vfio: false,
+    best: Backend::Live,
+    examples: "\
+Examples:
+  pagetoll bill migrate
+      Stop and copy, precopy, postcopy and hybrids: downtime, total, what the guest waits for, pages sent twice
+  pagetoll bill migrate --mechanism precopy-bitmap,precopy-ring --dirty-rate 100000
+      A guest that writes faster than most
+  pagetoll bill migrate --mechanism postcopy-uffd,postcopy-exit --bandwidth 1200
+      Missing pages over 10 Gbit/s",
+};
 
 mechanisms! {
     /// A way to move a running guest's memory to another process.

@@ -1,6 +1,24 @@
 //! The ways to pin and account memory for DMA.
 
 use super::mechanism::mechanisms;
+use super::{Description, PAGE};
+use crate::kinds::Backend;
+
+pub(super) const DESCRIPTION: Description = Description {
+    summary: "pin memory for DMA through VFIO",
+    item: PAGE,
+    is_xen_pv: false,
+    is_vfio: true,
+    best: Backend::Lab,
+    examples: "\
+Examples:
+  pagetoll bill pin --kernel debian:trixie-backports/6.17 --kernel debian:trixie-backports/6.18
+      Mapping memory for DMA, a column for each kernel
+  pagetoll bill pin --trace --folio 2M
+      Itemised by function
+  pagetoll bill pin --on live
+      The pinning loops on this CPU",
+};
 
 mechanisms! {
     /// A way to pin and account memory for DMA.

@@ -1,6 +1,28 @@
 //! The ways to bring a guest's memory back from an image.
 
 use super::mechanism::mechanisms;
+use super::{Description, PAGE};
+use crate::kinds::Backend;
+
+pub(super) const DESCRIPTION: Description = Description {
+    summary: "restore a guest's memory from an image, alone and with clones",
+    item: PAGE,
+    is_xen_pv: false,
+    is_vfio: false,
+    best: Backend::Live,
+    examples: "\
+Examples:
+  pagetoll bill restore
+      512 MiB by each mechanism, from a warm and a cold page cache: first instruction, working set, last page
+  pagetoll bill restore --clones 1,4,16 --pages 32768 --cache warm
+      Up to 16 guests from one image of 128 MiB at once, and the memory that each keeps
+  pagetoll bill restore --image memory.bin --touch pages.txt
+      A memory file of your own, and the pages that its guest touches
+  pagetoll bill restore --touch zipf --record pages.txt
+      Write the pages that a run touched, to be touched again
+  pagetoll bill restore --on lab --profile
+      Instructions until each boundary, from a warm page cache, and in which functions they are",
+};
 
 mechanisms! {
     /// A way to bring a guest's memory back from an image.

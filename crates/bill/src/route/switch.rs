@@ -1,6 +1,23 @@
 //! The ways to load TLS descriptors at a context switch.
 
 use super::mechanism::mechanisms;
+use super::{Description, Item};
+use crate::kinds::Backend;
+
+pub(super) const DESCRIPTION: Description = Description {
+    summary: "update TLS descriptors at a context switch of a Xen PV guest",
+    item: Item {
+        one: "switch",
+        many: "switches",
+    },
+    is_xen_pv: true,
+    is_vfio: false,
+    best: Backend::Lab,
+    examples: "\
+Examples:
+  pagetoll bill switch
+      Tasks that differ in none, one and all three of their TLS descriptors",
+};
 
 mechanisms! {
     /// A way to load TLS descriptors at a context switch. Kernels since 3.6 do what `if-changed` does.

@@ -1,6 +1,28 @@
 //! The ways to get and clear page-table entries.
 
 use super::mechanism::mechanisms;
+use super::{Description, PAGE};
+use crate::kinds::Backend;
+
+pub(super) const DESCRIPTION: Description = Description {
+    summary: "get and clear page-table entries of a Xen PV guest",
+    item: PAGE,
+    is_xen_pv: true,
+    is_vfio: false,
+    best: Backend::Lab,
+    examples: "\
+Examples:
+  pagetoll bill unmap
+      Every mechanism at batches of 1, 8, 32, 128 and 512 pages, in exact instruction counts
+  pagetoll bill unmap --mechanism emulate,preserve-ad --batch 32
+      Only the trapped exchange and the fix, 32 pages at a time
+  pagetoll bill unmap --output bill.json
+      Save the bill; `pagetoll report bill.json` prints it again, in any format
+  pagetoll bill unmap --kernel arch/x86/boot/bzImage --headers . --xen xen/xen.gz
+      On a kernel and a Xen of your own
+  pagetoll bill unmap --kernel fix:none --kernel fix:xen-pv-get-and-clear
+      The same kernel without and with a fix, side by side",
+};
 
 mechanisms! {
     /// A way to get and clear page-table entries.

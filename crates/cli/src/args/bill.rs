@@ -1,10 +1,6 @@
 //! Arguments of `pagetoll bill ROUTE`: every route parses the options of a [`Spec`]; the help of each shows those that
 //! apply to it, and on which backends. [`pagetoll_bill::options`] refuses the others by name.
 
-mod examples;
-
-pub(super) use examples::COUNT as COUNT_EXAMPLES;
-
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
@@ -126,7 +122,7 @@ fn given(matches: &ArgMatches) -> Vec<Opt> {
 fn command(route: Route) -> Command {
     RouteArgs::augment_args(Command::new(route.name()))
         .about(capitalised(route.summary()))
-        .after_long_help(format!("{}\n\n{CSV}", examples::examples(route)))
+        .after_long_help(format!("{}\n\n{CSV}", route.examples()))
         .mut_args(|arg| for_route(arg, route))
 }
 

@@ -1,17 +1,18 @@
 //! The routes that are counted and priced: what a Xen PV guest does with page tables, descriptors and events.
 
 pub(crate) mod cell;
-mod cells;
 
 use std::collections::BTreeMap;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::{Backend, Crossings, Limits, Mechanism, Order, Row, Spec, System, crossing};
+use pagetoll_bill::{
+    Backend, Crossings, Limits, Mechanism, Order, RouteMechanism, Row, Spec, System, crossing,
+};
 use pagetoll_models::linux::RouteRun;
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
-use self::cell::Cell;
+use self::cell::{Cell, Step};
 use super::{DEFAULT_SAMPLES, Modelled, Ordered, Sampled, price, versions};
 use crate::error::{BillingError, RequestError};
 
@@ -30,17 +31,14 @@ const BATCHED: Limits = Limits {
 };
 
 /// Cells that are run on new machines, and the prices.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Request {
     ordered: Ordered,
     cells: Vec<Cell>,
 }
 
 impl Request {
-    pub(crate) fn new(
-        spec: &Spec,
-        cells_on: fn(&Order, System) -> Vec<Cell>,
-    ) -> Result<Self, RequestError> {
+    fn new<M: RouteMechanism>(spec: &Spec, steps: &[Step<M>]) -> Result<Self, RequestError> {
         let mut mechanisms = spec.route.mechanisms_on(Backend::Sim);
         let limits = if mechanisms.any(Mechanism::is_batched) {
             BATCHED
@@ -48,12 +46,20 @@ impl Request {
             ONE_BY_ONE
         };
         let ordered = Ordered::new(spec, &limits, DEFAULT_SAMPLES)?;
-        let cells = SYSTEMS.map(|system| cells_on(&ordered.order, system));
+        let cells = SYSTEMS.map(|system| cell::cells(steps, &ordered.order, system));
         Ok(Self {
-            cells: cells.concat(),
+            cells: cells.into_iter().flatten().collect(),
             ordered,
         })
     }
+}
+
+/// The request that an order of a route of these operations makes.
+pub(crate) fn request<M: RouteMechanism>(
+    spec: &Spec,
+    steps: &[Step<M>],
+) -> Result<Box<dyn super::Request>, RequestError> {
+    Ok(Box::new(Request::new(spec, steps)?))
 }
 
 /// The guests of the simulated Xen.
@@ -102,7 +108,7 @@ fn row(ordered: &Ordered, cell: &Cell) -> Result<Sampled, BillingError> {
     if let Some(figures) = sampled.row.figures_mut() {
         figures.crossings = Some(crossings(&walked));
     }
-    sampled.row.checks = cell.checks(&walked.checked);
+    sampled.row.checks = cell.work.checks(&walked.checked);
     Ok(sampled)
 }
 

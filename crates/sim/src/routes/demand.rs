@@ -16,7 +16,7 @@ use pagetoll_cost::{CostKey, Prices, Topology};
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
-use super::{Modelled, Ordered, Sampled, Samples};
+use super::{Model, Modelled, Ordered, Sampled, Samples};
 use crate::contention::demand::{
     Calibration, Defect, DemandError, Evidence, MOST_BATCH, MOST_VCPUS, Mechanism, Miss, Property,
     RunResult, Scenario, Trials, calibrate, run, run_broken,
@@ -41,6 +41,12 @@ pub const DEFAULT_SAMPLES: u32 = 40;
 
 /// Numbers of vCPUs that were published.
 const VCPUS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+pub(super) const MODEL: Model = Model {
+    costs: "x86-256-core",
+    request: |spec| Ok(Box::new(Request::new(spec)?)),
+    figures: |_| None,
+};
 
 /// Guests that page in, and the prices.
 #[derive(Clone, Debug)]

@@ -4,18 +4,44 @@ pub(crate) mod calibrate;
 pub(crate) mod tariff;
 
 use pagetoll_bill::route::Fault;
-use pagetoll_bill::{Check, Operation, Order, System};
-use pagetoll_models::linux::{Comparison, SetPte};
+use pagetoll_bill::{Check, Operation};
+use pagetoll_models::linux::{self, Comparison, RouteRun, SetPte};
+use pagetoll_models::xen::Width;
+use pagetoll_units::Pages;
 
-use super::counted::cell::{self, Cell, Step, Work};
+use super::Model;
+use super::counted::cell::{Step, Work};
+use super::counted::request;
+use super::price::Item;
+use crate::error::BillingError;
 
-/// The cells of an order on a system.
-pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
-    let set = Step {
-        operation: Operation::Set,
-        work: Work::Set,
-    };
-    cell::cells(&[set], order, system)
+pub(super) const MODEL: Model = Model {
+    costs: "lab-xen-4.17",
+    request: |spec| request(spec, &[SET]),
+    figures: calibrate::figures,
+};
+
+const SET: Step<Fault> = Step {
+    operation: Operation::Set,
+    work: |mechanism| Box::new(mechanism),
+};
+
+impl Work for Fault {
+    fn tariff(&self, width: Width) -> Vec<Item> {
+        tariff::items(*self, width)
+    }
+
+    fn checks(&self, checked: &Comparison) -> Vec<Check> {
+        let check = |name, failed| Check::against_known(name, checked.items, failed);
+        vec![
+            check("entries-set", checked.wrong_value),
+            check("reference-counts", checked.wrong_counts),
+        ]
+    }
+
+    fn run(&self, items: Pages, _: u32, width: Width) -> Result<RouteRun, BillingError> {
+        Ok(linux::fault(items, model(*self), width)?)
+    }
 }
 
 /// The model of a mechanism.
@@ -25,13 +51,4 @@ pub(crate) const fn model(mechanism: Fault) -> SetPte {
         Fault::Emulate2x32 => SetPte::Emulate2x32,
         Fault::Hypercall => SetPte::Hypercall,
     }
-}
-
-/// Checks of the entries' contents, under the lab's names.
-pub(crate) fn checks(checked: &Comparison) -> Vec<Check> {
-    let check = |name, failed| Check::against_known(name, checked.items, failed);
-    vec![
-        check("entries-set", checked.wrong_value),
-        check("reference-counts", checked.wrong_counts),
-    ]
 }

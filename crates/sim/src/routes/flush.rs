@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use self::timeline::TimelineFile;
 use super::counted::ONE_BY_ONE;
 use super::demand::Calibrations;
-use super::{DEFAULT_SAMPLES, Modelled, Ordered, Sampled, versions};
+use super::{DEFAULT_SAMPLES, Model, Modelled, Ordered, Sampled, versions};
 use crate::contention::flush_lock::{
     self, FlushCosts, FlushDemand, FlushSetup, MOST_VCPUS, WaitsWith,
 };
@@ -38,6 +38,12 @@ const KEYS: [CostKey; 5] = [
     CostKey::FLUSH_COMPUTE,
     CostKey::FLUSH_HOLD_VARIATION,
 ];
+
+pub(super) const MODEL: Model = Model {
+    costs: "amd-pv-shim-32",
+    request: |spec| Ok(Box::new(Request::new(spec)?)),
+    figures: |_| None,
+};
 
 /// vCPUs that flush, and by which prices.
 #[derive(Clone, Debug)]

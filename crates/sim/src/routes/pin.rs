@@ -18,7 +18,7 @@ use pagetoll_units::Pages;
 use self::shape::{Extent, PinRun, SHAPES, Shape, run};
 use self::tariff::{IOCTLS, Ioctl};
 use super::price;
-use super::{DEFAULT_SAMPLES, Modelled, Ordered, Sampled, versions};
+use super::{DEFAULT_SAMPLES, Model, Modelled, Ordered, Sampled, versions};
 use crate::error::{BillingError, RequestError};
 
 /// At most 64 GiB. A model has no noise to be averaged out, so one run.
@@ -26,6 +26,12 @@ const LIMITS: Limits = Limits {
     pages: Pages(1 << 16),
     most_pages: Pages(1 << 24),
     ..Limits::SINGLE
+};
+
+pub(super) const MODEL: Model = Model {
+    costs: "lab-vfio-6.18",
+    request: |spec| Ok(Box::new(Request::new(spec)?)),
+    figures: |_| None,
 };
 
 /// Shapes that are mapped, and by which prices.

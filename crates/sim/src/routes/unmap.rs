@@ -4,18 +4,48 @@ pub(crate) mod calibrate;
 pub(crate) mod tariff;
 
 use pagetoll_bill::route::Unmap;
-use pagetoll_bill::{Check, Operation, Order, System};
-use pagetoll_models::linux::{Comparison, GetAndClear};
+use pagetoll_bill::{Check, Operation};
+use pagetoll_models::linux::{self, Comparison, GetAndClear, RouteRun, Zap};
+use pagetoll_models::xen::Width;
+use pagetoll_units::Pages;
 
-use super::counted::cell::{self, Cell, Step, Work};
+use super::Model;
+use super::counted::cell::{Step, Work};
+use super::counted::request;
+use super::price::Item;
+use crate::error::BillingError;
 
-/// The cells of an order on a system.
-pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
-    let clear = Step {
-        operation: Operation::Clear,
-        work: Work::Clear,
-    };
-    cell::cells(&[clear], order, system)
+pub(super) const MODEL: Model = Model {
+    costs: "lab-xen-4.17",
+    request: |spec| request(spec, &[CLEAR]),
+    figures: calibrate::figures,
+};
+
+const CLEAR: Step<Unmap> = Step {
+    operation: Operation::Clear,
+    work: |mechanism| Box::new(mechanism),
+};
+
+impl Work for Unmap {
+    fn tariff(&self, width: Width) -> Vec<Item> {
+        tariff::items(*self, width)
+    }
+
+    fn checks(&self, checked: &Comparison) -> Vec<Check> {
+        let check = |name, failed| Check::against_known(name, checked.items, failed);
+        vec![
+            check("frame", checked.wrong_frame),
+            check("flags", checked.wrong_flags),
+            check("accessed-dirty", checked.lost_accessed + checked.lost_dirty),
+            check("pte-none", checked.not_none),
+            check("reference-counts", checked.wrong_counts),
+        ]
+    }
+
+    fn run(&self, items: Pages, batch: u32, width: Width) -> Result<RouteRun, BillingError> {
+        let mechanism = model(*self);
+        Ok(linux::unmap(items, Zap { mechanism, batch }, width)?)
+    }
 }
 
 /// The model of a mechanism.
@@ -31,18 +61,6 @@ pub(crate) const fn model(mechanism: Unmap) -> GetAndClear {
         Unmap::XchgAndStore => GetAndClear::XchgAndStore,
         Unmap::Cmpxchg8b => GetAndClear::Cmpxchg8b,
     }
-}
-
-/// Checks of pages and entries, under the lab's names.
-pub(crate) fn checks(checked: &Comparison) -> Vec<Check> {
-    let check = |name, failed| Check::against_known(name, checked.items, failed);
-    vec![
-        check("frame", checked.wrong_frame),
-        check("flags", checked.wrong_flags),
-        check("accessed-dirty", checked.lost_accessed + checked.lost_dirty),
-        check("pte-none", checked.not_none),
-        check("reference-counts", checked.wrong_counts),
-    ]
 }
 
 #[cfg(test)]

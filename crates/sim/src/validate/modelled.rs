@@ -9,7 +9,7 @@ use pagetoll_cost::published::{ModelOrder, Orders, PublishedFigure, PublishedUni
 use pagetoll_cost::{CostKey, CostTable};
 use rayon::prelude::*;
 
-use crate::backend;
+use crate::routes;
 use crate::routes::demand::Calibrations;
 use crate::routes::{Ordered, Sampled};
 use crate::sensitivity::{Sensitivity, dominating};
@@ -28,7 +28,7 @@ pub(super) struct RunOrder {
 impl RunOrder {
     /// Runs an order. Demand is run without moves, which take minutes: `pagetoll bill demand --sensitivity` makes them.
     fn new(spec: &Spec, calibrations: &Calibrations, stop: &Stop) -> Result<Self, Error> {
-        let mut request = backend::request(spec)?;
+        let mut request = routes::request(spec)?;
         if spec.route != Route::Demand {
             request.ordered_mut().changes = moves(&request.ordered().costs);
         }

@@ -42,7 +42,10 @@ impl<'a> Commits<'a> {
             freshness: Freshness::Cached,
             jobs: thread::available_parallelism().map_or(1, usize::from),
             flavour: Flavour::Lab,
-            devices: devices(route),
+            devices: match route.is_vfio() {
+                true => Devices::Vfio,
+                false => Devices::Absent,
+            },
         };
         let surroundings = Surroundings {
             cache,
@@ -66,23 +69,5 @@ impl<'a> Commits<'a> {
             .kernel(&self.commits[index])
             .map_err(Error::from)?;
         Ok(built.kernel.image.display().to_string())
-    }
-}
-
-/// Devices of kernels for this route.
-const fn devices(route: Route) -> Devices {
-    match route {
-        Route::Pin => Devices::Vfio,
-        Route::Unmap
-        | Route::Fault
-        | Route::Switch
-        | Route::Irq
-        | Route::Flush
-        | Route::Demand
-        | Route::Restore
-        | Route::Dirty
-        | Route::Discard
-        | Route::Migrate
-        | Route::Count => Devices::Absent,
     }
 }

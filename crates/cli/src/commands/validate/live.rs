@@ -49,7 +49,7 @@ pub(super) fn run(
 ) -> Result<Outcome> {
     let prepared = Live.prepare(&spec(args))?;
     let asked = args.costs.as_ref();
-    let asked = asked.map(|asked| costs::find(Some(asked), Route::Demand).map_err(Error::from));
+    let asked = asked.map(|asked| costs::find(asked).map_err(Error::from));
     let asked = asked.transpose()?;
     let busy = BusyHost::new(args.busy);
     busy.try_host()?;

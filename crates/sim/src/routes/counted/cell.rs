@@ -1,44 +1,60 @@
 //! The cells of a bill: each operation of a route by each mechanism of the order, at each batch that it takes.
 
-use std::num::NonZeroU64;
+use std::fmt::Debug;
 
-use pagetoll_bill::route::{Fault, Irq, Switch, Unmap};
-use pagetoll_bill::{Operation, Order, RouteMechanism, RowKey, System};
+use pagetoll_bill::{Check, Operation, Order, RouteMechanism, RowKey, System};
+use pagetoll_models::linux::{Comparison, RouteRun};
+use pagetoll_models::xen::Width;
+use pagetoll_units::Pages;
+
+use crate::error::BillingError;
+use crate::routes::price::Item;
 
 /// A row before it is run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Cell {
     pub(crate) key: RowKey,
-    pub(super) work: Work,
+    pub(super) work: Box<dyn Work>,
 }
 
-/// Operation on the guest's pages, descriptors or events, with its mechanism.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    /// Entries are read and cleared.
-    Clear(Unmap),
-    /// Entries are set.
-    Set(Fault),
-    /// A context switch between tasks that differ in this many TLS descriptors.
-    Switch {
-        /// Mechanism that loads descriptors.
-        mechanism: Switch,
-        /// Number of descriptors that differ.
-        changed: usize,
-    },
-    /// Events are unmasked.
-    Unmask {
-        /// Mechanism that unmasks events.
-        mechanism: Irq,
-        /// Number of unmasks from one with a pending event to the next; `None`: no event is pending.
-        pending_every: Option<NonZeroU64>,
-    },
+/// Operation on the guest's pages, descriptors or events by a mechanism.
+pub(crate) trait Work: Debug + Send + Sync {
+    /// Items that it pays for.
+    fn tariff(&self, width: Width) -> Vec<Item>;
+
+    /// Comparisons with the known answer, under the lab's names.
+    fn checks(&self, checked: &Comparison) -> Vec<Check>;
+
+    /// Runs it on a new machine, `batch` of the items at a time.
+    ///
+    /// # Errors
+    /// The machine refuses what it does.
+    fn run(&self, items: Pages, batch: u32, width: Width) -> Result<RouteRun, BillingError>;
 }
 
 /// An operation of a route, and what a mechanism does for it.
 pub(crate) struct Step<M> {
     pub(crate) operation: Operation,
-    pub(crate) work: fn(M) -> Work,
+    pub(crate) work: fn(M) -> Box<dyn Work>,
+}
+
+/// Width of the entries of a system's kernel.
+const fn width(system: System) -> Width {
+    match system {
+        System::XenPv32Dom0 => Width::Pae32,
+        System::XenPvDom0 | System::XenPvDomU | System::Native | System::KvmGuest => Width::Bits64,
+    }
+}
+
+impl Cell {
+    pub(super) fn tariff(&self) -> Vec<Item> {
+        self.work.tariff(width(self.key.system))
+    }
+
+    pub(super) fn run(&self, items: Pages) -> Result<RouteRun, BillingError> {
+        let width = width(self.key.system);
+        self.work.run(items, self.key.batch, width)
+    }
 }
 
 /// The cells of these operations on a system, in the order in which they are read.
