@@ -62,21 +62,12 @@ pub(crate) fn halves(
     whole: &Figures,
     cost: impl Fn(Baseline) -> Option<f64>,
 ) -> Option<Vec<Toll>> {
-    let (part, [first, second]) = match mechanism {
-        Mechanism::Fault(Fault::Emulate2x32) => (Baseline::StoreUpperHalf, [UPPER, LOWER]),
-        Mechanism::Unmap(Unmap::XchgAndStore) => (Baseline::XchgLowerHalf, [LOWER, UPPER]),
-        Mechanism::Unmap(_)
-        | Mechanism::Fault(_)
-        | Mechanism::Switch(_)
-        | Mechanism::Irq(_)
-        | Mechanism::Flush(_)
-        | Mechanism::Pin(_)
-        | Mechanism::Demand(_)
-        | Mechanism::Restore(_)
-        | Mechanism::Dirty(_)
-        | Mechanism::Discard(_)
-        | Mechanism::Migrate(_)
-        | Mechanism::Count(_) => return None,
+    let (part, [first, second]) = if mechanism == Fault::Emulate2x32.into() {
+        (Baseline::StoreUpperHalf, [UPPER, LOWER])
+    } else if mechanism == Unmap::XchgAndStore.into() {
+        (Baseline::XchgLowerHalf, [LOWER, UPPER])
+    } else {
+        return None;
     };
     let traps = whole.crossings.as_ref()?.by_kind.get(crossing::PTWR)?;
     let part = cost(part)?;
