@@ -51,6 +51,7 @@ mod tests {
     use pagetoll_units::Pages;
 
     use super::*;
+    use crate::costs;
 
     fn bill(spec: &Spec, stop: &Stop) -> Result<Draft, Error> {
         let progress = &Quiet;
@@ -69,6 +70,14 @@ mod tests {
         let refused = Sim.prepare(&spec).map(drop).unwrap_err();
         assert_eq!(refused.class(), Class::BadInput);
         refused.to_string()
+    }
+
+    #[test]
+    fn every_route_has_a_table_by_default() {
+        for &route in Route::ALL {
+            let name = routes::default_costs(route);
+            assert_eq!(costs::find(name).unwrap().name, name);
+        }
     }
 
     #[test]

@@ -4,12 +4,9 @@ use std::path::Path;
 
 use pagetoll_backend::input::{self, ReadError};
 use pagetoll_backend::{Class, Classified};
-use pagetoll_bill::Route;
 use pagetoll_cost::{CostError, CostTable};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
-
-use crate::routes;
 
 /// A table that comes with pagetoll.
 struct BuiltIn {
@@ -76,12 +73,12 @@ pub(crate) fn find_with_digest(asked: &str) -> Result<(CostTable, String), Costs
     Ok((CostTable::parse(&found.file, &found.text)?, digest))
 }
 
-/// The text of the table that an order of this route is billed with.
+/// The text of the table of that name or path.
 ///
 /// # Errors
 /// No such name, a file that cannot be read.
-pub fn text(asked: Option<&str>, route: Route) -> Result<String, CostsError> {
-    Ok(text_named(asked.unwrap_or(routes::default_costs(route)))?.text)
+pub fn text(asked: &str) -> Result<String, CostsError> {
+    Ok(text_named(asked)?.text)
 }
 
 /// A table as it is written, and what messages call it.
@@ -125,14 +122,6 @@ mod tests {
         for name in names() {
             let costs = find(name).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(costs.name, name);
-        }
-    }
-
-    #[test]
-    fn every_route_has_a_table_by_default() {
-        for &route in Route::ALL {
-            let name = routes::default_costs(route);
-            assert_eq!(find(name).unwrap().name, name);
         }
     }
 

@@ -69,7 +69,8 @@ pub(crate) const fn model(route: Route) -> Result<&'static Model, &'static str> 
 }
 
 /// Cost table that an order of a route is billed with unless it names one; that of `demand` where there is no model.
-pub(crate) fn default_costs(route: Route) -> &'static str {
+#[must_use]
+pub fn default_costs(route: Route) -> &'static str {
     model(route).unwrap_or(&demand::MODEL).costs
 }
 

@@ -20,6 +20,7 @@ use pagetoll_images::apt::{Archive, Freshness};
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 use pagetoll_sim::costs;
+use pagetoll_sim::routes::default_costs;
 use pagetoll_sweep::Input;
 
 use super::jobs::Checked;
@@ -206,7 +207,8 @@ fn lacking(name: &str, problem: &str) -> Failure {
 }
 
 fn of_sim(spec: &Spec) -> Result<Vec<Input>> {
-    let text = costs::text(spec.sim.costs.as_deref(), spec.route)
+    let asked = spec.sim.costs.as_deref();
+    let text = costs::text(asked.unwrap_or(default_costs(spec.route)))
         .map_err(pagetoll_backend::Error::from)?;
     Ok(vec![Input {
         name: "--costs".to_owned(),
