@@ -222,7 +222,8 @@ fn patches_in(folder: &Path) -> Vec<Patch> {
 }
 
 /// The patches without which a debug or PREEMPT_RT kernel of a series fails as dom0, with a fix or not.
-pub(crate) fn prerequisites(series: &Series) -> Vec<Patch> {
+#[must_use]
+pub fn prerequisites(series: &Series) -> Vec<Patch> {
     patches_in(&Path::new(PREREQUISITES).join(&series.version))
 }
 

@@ -172,16 +172,13 @@ fn series(
     let wanted = |series: &&&Series| version.is_none_or(|version| series.version == version);
     let found = all.iter().find(wanted).copied();
     found.ok_or_else(|| {
-        let known: Vec<_> = all.iter().map(|series| series.version.as_str()).collect();
-        refused(
-            text,
-            format!(
-                "there are no patches for {program} {}",
-                version.unwrap_or_default()
-            ),
-            format!("{EXPECTED}, where SERIES is one of {}", known.join(", ")),
-        )
-        .into()
+        let mut known: Vec<_> = all.iter().map(|series| series.version.as_str()).collect();
+        known.sort_unstable();
+        known.dedup();
+        let version = version.unwrap_or_default();
+        let problem = format!("there are no patches for {program} {version}");
+        let expected = format!("{EXPECTED}, where SERIES is one of {}", known.join(", "));
+        refused(text, problem, expected).into()
     })
 }
 
@@ -207,6 +204,8 @@ mod tests {
         let spec: Spec = "none@sid/6.1".parse().unwrap();
         assert!(spec.fix.is_none());
         assert_eq!((spec.suite(), spec.name()), (Some("sid"), NONE));
+        let unknown = "none@5.10".parse::<Spec>().unwrap_err().to_string();
+        assert!(unknown.ends_with("one of 6.1, 7.3"), "{unknown}");
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub(crate) struct FixShowArgs {
 /// Arguments of `fix export`.
 #[derive(Debug, Args)]
 pub(crate) struct FixExportArgs {
-    /// Fix: NAME or NAME@SERIES
+    /// Fix: NAME or NAME@SERIES; of none, the bug fixes that debug and RT kernels need
     pub(crate) name: String,
     /// Folder to write, empty or new
     pub(crate) folder: PathBuf,

@@ -148,10 +148,22 @@ fn show(args: &FixShowArgs) -> Result<Outcome> {
     Ok(Outcome::Success)
 }
 
-/// Writes the cover letter and the fix's own patches.
+/// Writes the cover letter and the fix's own patches; of no fix, the prerequisites, each of which is sent by itself.
 fn export(args: &FixExportArgs) -> Result<Outcome> {
     let spec = spec(&args.name)?;
-    let fix = named(&spec)?;
+    let (patches, letter) = match spec.fix {
+        Some(fix) => (
+            fix.patches(spec.series),
+            Some(cover::letter(fix, spec.series)),
+        ),
+        None => (catalogue::prerequisites(spec.series), None),
+    };
+    if patches.is_empty() {
+        return Err(Failure::BadInput(format!(
+            "fix {spec}: has no patches; expected a fix's name"
+        ))
+        .into());
+    }
     let folder = &args.folder;
     let refused = |problem: &str| {
         let folder = folder.display();
@@ -164,20 +176,24 @@ fn export(args: &FixExportArgs) -> Result<Outcome> {
     if fs::read_dir(folder).map_err(failed)?.next().is_some() {
         return Err(refused("holds files").into());
     }
-    let patches = fix.patches(spec.series);
     for patch in &patches {
         let name = Path::new(patch.file).file_name().unwrap_or_default();
         output::write(patch.text, Some(&folder.join(name)))?;
     }
-    let letter = cover::letter(fix, spec.series);
-    output::write(&letter, Some(&folder.join("0000-cover-letter.patch")))?;
+    let along = match &letter {
+        Some(_) => "patches and a cover letter, none signed off",
+        None => "patches, each a bug fix to be sent by itself, none signed off",
+    };
+    if let Some(letter) = letter {
+        output::write(&letter, Some(&folder.join("0000-cover-letter.patch")))?;
+    }
     let (count, folder) = (patches.len(), folder.display());
     let base = &spec.series.base;
     output::print(&format!(
-        "{folder}: {count} patches and a cover letter, none signed off\n\
+        "{folder}: {count} {along}\n\
          to apply them, to {} {base}: git am {folder}/000[1-9]*\n\
          to send them: sign each off (DCO), and write them anew with --from and --base\n",
-        fix.program
+        spec.program()
     ))?;
     Ok(Outcome::Success)
 }

@@ -54,6 +54,23 @@ fn a_series_is_exported_with_its_letter_into_an_empty_folder_only() {
 }
 
 #[test]
+fn what_debug_kernels_need_is_exported_without_a_letter() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("bug-fixes");
+    let mut export = fix(&["export", "none@7.3"], folder.path());
+    assert!(export.arg(&place).output().unwrap().status.success());
+    let files: Vec<_> = fs::read_dir(&place).unwrap().flatten().collect();
+    assert!(!files.is_empty());
+    for file in files {
+        let text = fs::read_to_string(file.path()).unwrap();
+        assert!(text.contains("\nSubject: [PATCH] "), "{text}");
+        assert!(!text.contains("Signed-off-by:"), "{text}");
+    }
+    let none = ["export", "none@4.17", "bug-fixes"];
+    refused(&none, 2, &["none@4.17"]);
+}
+
+#[test]
 fn what_is_of_the_other_program_is_refused() {
     let xen = "xen-mmu-update-batch";
     for option in [["--source", "/"], ["--jobs", "2"]] {
