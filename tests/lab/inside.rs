@@ -109,7 +109,7 @@ fn words(command: &str) -> Command {
 
 /// In the middle of its work.
 fn ended(command: &str, signal: Signal) -> Command {
-    let after = Duration::from_secs(2);
+    let after = Duration::from_secs(1);
     Command {
         ended: Some(Ended { signal, after }),
         ..words(command)

@@ -27,14 +27,13 @@ use crate::kinds::Role;
 
 pub use check::{Check, Verdict};
 pub use discarded::{Cleared, Discarded, Found, Frees};
-pub use figures::{Crossings, Figures, Interval, Rate, Toll};
+pub use figures::{Crossings, Figures, Interval, Rate, Toll, median};
 pub use form::RowError;
 pub(crate) use form::RowForm;
 pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use key::{Backing, Baseline, Folio, Method, Operation, PageCache, RowKey};
 pub use memory::{Layout, PublishedRate, error_of};
 pub use migrated::{Migrated, Phase, Round, Sent};
-pub use prediction::median;
 pub use profile::{Part, Profile};
 pub use restored::{KeptMemory, Moment, Restored};
 pub use selection::{NoSuchRow, RowSelection};

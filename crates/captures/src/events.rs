@@ -4,7 +4,7 @@ use pagetoll_observation::{Capture, Observation};
 use pagetoll_perf_data::samples_alone;
 use pagetoll_text::{excerpt, visible};
 
-use crate::format::CaptureError;
+use crate::source::CaptureError;
 
 /// Events that a refusal names.
 const MOST_REASONS: usize = 5;

@@ -7,7 +7,8 @@ use pagetoll_observation::Capture;
 use pagetoll_reports::bpftrace;
 use pagetoll_text::{LeftOut, paste};
 
-use crate::format::{self, CaptureError, Format};
+use crate::format::{self, Format, recognise};
+use crate::source::{CaptureError, all};
 
 /// Causes of the faults in a capture: perf.data, tracepoints as text, or what the bpftrace script counted. Slots are those that the user knows; without any they
 /// are inferred. Each fault of a trace is handed over in the order of the capture.
@@ -29,14 +30,11 @@ pub fn causes(
     let head = format::head(&mut source)?;
     source.rewind()?;
     if !paste::is_wrapped(&head) {
-        let capture = capture(format::recognise(&head)?, LeftOut::default());
+        let capture = capture(recognise(&head)?, LeftOut::default());
         return of_capture(capture, source, slots, each);
     }
-    let (text, left_out) = paste::unwrap(format::all(source)?);
-    let capture = capture(
-        format::recognise(&format::head(&mut text.as_slice())?)?,
-        left_out,
-    );
+    let (text, left_out) = paste::unwrap(all(source)?);
+    let capture = capture(recognise(&format::head(&mut text.as_slice())?)?, left_out);
     of_capture(capture, Cursor::new(text), slots, each)
 }
 
@@ -50,7 +48,7 @@ pub fn causes_of_stream(
     slots: &[Slot],
     each: &mut dyn FnMut(Fault),
 ) -> Result<Causes, CaptureError> {
-    causes(file, Cursor::new(format::all(source)?), slots, each)
+    causes(file, Cursor::new(all(source)?), slots, each)
 }
 
 fn of_capture(
@@ -67,7 +65,7 @@ fn of_capture(
         other => return Err(CaptureError::NoTracepoints(other.to_owned())),
     };
     let name = capture.format.to_string();
-    let observation = observe(&format::all(source)?, capture)?;
+    let observation = observe(&all(source)?, capture)?;
     Causes::counted(observation).ok_or(CaptureError::NoTracepoints(name))
 }
 

@@ -1,24 +1,19 @@
 //! Formats of captures, recognised by their content.
 
-use std::io::{self, Cursor, Read, Seek};
+use std::io::{self, Cursor, Read};
 
-use pagetoll_causes::TraceError;
 use pagetoll_counters::{debugfs, domstats, info_stats, kvm_stat, qmp as stats_of_qmp, stats_fd};
-use pagetoll_ftrace::trace_text::{self, TraceTextError};
-use pagetoll_ftrace::{FtraceError, FunctionGraph};
-use pagetoll_observation::{Capture, Observation};
-use pagetoll_perf_data::PerfDataError;
+use pagetoll_ftrace::{FunctionGraph, trace_text};
+use pagetoll_observation::Observation;
 use pagetoll_reports::{
     bcc, bpftrace, kvmexit, lock_profile, migration, perf_kvm, perf_stat, xenalyze,
 };
-use pagetoll_text::{ReadError, paste};
-use pagetoll_xentrace::XentraceError;
 use pagetoll_xentrace::symbols::Symbols;
-use thiserror::Error;
 
 use crate::events::understood;
 use crate::lookalike::Lookalike;
-use crate::{function_graph, qmp, sections, tracepoints, xentrace};
+use crate::source::{CaptureError, Content, Source};
+use crate::{function_graph, qmp, tracepoints, xentrace};
 
 /// Every format. A capture that could be of two is of the first.
 pub static FORMATS: [Format; 20] = [
@@ -235,7 +230,7 @@ impl Format {
         self.read(file, symbols, Content::File(&mut Cursor::new(content)))
     }
 
-    fn read<'a>(
+    pub(crate) fn read<'a>(
         &'static self,
         file: &'a str,
         symbols: &'a Symbols,
@@ -243,179 +238,14 @@ impl Format {
     ) -> Result<Observation, CaptureError> {
         (self.observe)(&mut Source {
             file,
-            format: self,
+            format: self.name,
             symbols,
             content,
         })
     }
 }
 
-/// A capture that is being read.
-pub(crate) struct Source<'a> {
-    file: &'a str,
-    format: &'static Format,
-    pub(crate) symbols: &'a Symbols,
-    pub(crate) content: Content<'a>,
-}
-
-/// Bytes of a capture.
-pub(crate) enum Content<'a> {
-    /// A source that can seek.
-    File(&'a mut dyn ReadSeek),
-    /// A pipe.
-    Stream(&'a mut dyn Read),
-}
-
-pub(crate) trait ReadSeek: Read + Seek {}
-
-impl<S: Read + Seek> ReadSeek for S {}
-
-impl Source<'_> {
-    /// Bytes of a file that is not read as a stream, at most. Assumed: a day of kvm_stat is below.
-    const MOST_OF_WHOLE: u64 = 256 << 20;
-
-    /// The capture's name and format; nothing else is known yet.
-    pub(crate) fn capture(&self) -> Capture {
-        Capture {
-            file: self.file.to_owned(),
-            format: self.format.name.into(),
-            ..Capture::default()
-        }
-    }
-
-    /// Reads all of it by a reader of texts.
-    fn text(
-        &mut self,
-        read: impl FnOnce(&[u8], Capture) -> Result<Observation, ReadError>,
-    ) -> Result<Observation, CaptureError> {
-        Ok(read(&self.whole()?, self.capture())?)
-    }
-
-    /// Reads all of it.
-    pub(crate) fn whole(&mut self) -> Result<Vec<u8>, CaptureError> {
-        all(self)
-    }
-}
-
-/// Reads all of a text.
-pub(crate) fn all(source: impl Read) -> Result<Vec<u8>, CaptureError> {
-    let mut bytes = Vec::new();
-    let mut source = source.take(Source::MOST_OF_WHOLE + 1);
-    source.read_to_end(&mut bytes)?;
-    bytes.shrink_to_fit();
-    let fits = u64::try_from(bytes.len()).is_ok_and(|length| length <= Source::MOST_OF_WHOLE);
-    fits.then_some(bytes).ok_or(CaptureError::TooLarge)
-}
-
-impl Read for Source<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &mut self.content {
-            Content::File(file) => file.read(buffer),
-            Content::Stream(stream) => stream.read(buffer),
-        }
-    }
-}
-
-/// Failure to read a capture, worded to follow `FILE: `.
-#[derive(Debug, Error)]
-pub enum CaptureError {
-    /// Content of no known format.
-    #[error("unrecognised capture format; expected one of: {}", FORMATS.each_ref().map(|format| format.name).join(", "))]
-    Unknown,
-    /// A file that is taken for a capture.
-    #[error("is {}; {}", .0.name, .0.remedy)]
-    Lookalike(&'static Lookalike),
-    /// Recognised, but nothing of it is understood; and why, as far as it is known.
-    #[error("is {format}, of which nothing is understood: {}", or_no_events(.reason))]
-    Nothing {
-        /// The format's name.
-        format: String,
-        /// Events that are not understood, and the first that lacks a field.
-        reason: String,
-    },
-    /// Samples of perf that are no tracepoints.
-    #[error(
-        "samples of {0} and no tracepoint that pagetoll reads; record some: `pagetoll read --how kvm` prints the commands"
-    )]
-    Samples(String),
-    /// More than is read at once.
-    #[error("is larger than {} MiB; expected at most that of this format", Source::MOST_OF_WHOLE >> 20)]
-    TooLarge,
-    /// A capture of a format that has no events of pages, or of another script than that of causes.
-    #[error(
-        "is {0}; causes of faults are read from perf.data, from tracepoints as text (pagetoll read --how why), and from the maps of the script that `pagetoll read --how why-bpftrace --script` prints"
-    )]
-    NoTracepoints(String),
-    /// The system refused.
-    #[error("cannot be read: {0}")]
-    Io(#[from] io::Error),
-    /// A damaged xentrace.
-    #[error(transparent)]
-    Xentrace(#[from] XentraceError),
-    /// A damaged perf.data.
-    #[error(transparent)]
-    PerfData(#[from] PerfDataError),
-    /// A line of a trace's text that cannot be read.
-    #[error(transparent)]
-    Text(#[from] TraceTextError),
-    /// A line of function_graph that cannot be read.
-    #[error(transparent)]
-    Graph(#[from] FtraceError),
-    /// Counters or a report that are not as their tool writes them.
-    #[error(transparent)]
-    Counted(#[from] ReadError),
-    /// A trace whose pages cannot be followed.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-}
-
-fn or_no_events(reason: &str) -> &str {
-    match reason {
-        "" => "it holds no whole event",
-        reason => reason,
-    }
-}
-
-/// Reads a capture of any format to its end, or to where it is cut off; errors and the result call it `file`.
-///
-/// # Errors
-/// [`CaptureError`].
-pub fn observe(
-    file: &str,
-    mut source: impl Read + Seek,
-    symbols: &Symbols,
-) -> Result<Observation, CaptureError> {
-    let head = head(&mut source)?;
-    source.rewind()?;
-    if is_pasted(&head) {
-        return sections::observe(file, all(source)?, symbols);
-    }
-    recognise(&head)?.read(file, symbols, Content::File(&mut source))
-}
-
-/// Reads a capture from a pipe. A file of perf must have been written to one too (`perf record -o -`).
-///
-/// # Errors
-/// [`CaptureError`].
-pub fn observe_stream(
-    file: &str,
-    mut source: impl Read,
-    symbols: &Symbols,
-) -> Result<Observation, CaptureError> {
-    let head = head(&mut source)?;
-    let mut whole = head.as_slice().chain(source);
-    if is_pasted(&head) {
-        return sections::observe(file, all(whole)?, symbols);
-    }
-    recognise(&head)?.read(file, symbols, Content::Stream(&mut whole))
-}
-
-/// Recognises, by its first bytes, text that is short enough for a page, or that does not begin as a tool writes it.
-fn is_pasted(head: &[u8]) -> bool {
-    let is_text = !head.is_empty() && !head.contains(&0);
-    is_text && (head.len() < HEAD || paste::is_wrapped(head) || Format::beginning(head).is_none())
-}
-
+/// The first bytes of a capture, by which its format is known.
 pub(crate) fn head(source: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     source.take(HEAD as u64).read_to_end(&mut head)?;
@@ -427,46 +257,12 @@ pub(crate) fn recognise(head: &[u8]) -> Result<&'static Format, CaptureError> {
     if let Some(format) = Format::recognise(head) {
         return Ok(format);
     }
-    Err(Lookalike::recognise(head).map_or(CaptureError::Unknown, CaptureError::Lookalike))
+    Err(Lookalike::recognise(head).map_or_else(unknown, CaptureError::Lookalike))
 }
 
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::Path;
-
-    use super::*;
-
-    /// Every capture that the readers are tested with is read as a format, and no format is without one.
-    #[test]
-    fn every_format_is_found_by_its_content() {
-        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let mut found = std::collections::BTreeSet::new();
-        for folder in ["captures/tests/data", "xentrace/tests/data"] {
-            for path in files(&crates.join(folder)) {
-                let name = path.to_str().unwrap();
-                let not_captures = [".md", ".format", ".instructions", ".xenalyze.txt"];
-                if !not_captures.iter().any(|end| name.ends_with(end)) {
-                    let bytes = fs::read(&path).unwrap();
-                    let observation = observe(name, Cursor::new(bytes), &Symbols::default());
-                    let observation = observation.unwrap_or_else(|error| panic!("{name}: {error}"));
-                    found.insert(observation.capture.format);
-                }
-            }
-        }
-        for format in &FORMATS {
-            assert!(found.contains(format.name), "{}: no capture", format.name);
-        }
-    }
-
-    fn files(folder: &Path) -> Vec<std::path::PathBuf> {
-        let entries = fs::read_dir(folder).unwrap().flatten();
-        let paths = entries.map(|entry| entry.path());
-        paths
-            .flat_map(|path| match path.is_dir() {
-                true => files(&path),
-                false => vec![path],
-            })
-            .collect()
+/// Content of no known format.
+pub(crate) fn unknown() -> CaptureError {
+    CaptureError::Unknown {
+        expected: FORMATS.each_ref().map(|format| format.name).join(", "),
     }
 }

@@ -10,7 +10,7 @@ use pagetoll_text::{Position, Truncated};
 use pagetoll_units::budget::{Budget, first_tree_node, in_tree};
 
 use crate::events::understood;
-use crate::format::{CaptureError, Source};
+use crate::source::{CaptureError, Source};
 use crate::tracepoints::Threads;
 
 /// Memory of a function of a call: its costs while they are summed, and its item.

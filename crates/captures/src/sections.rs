@@ -6,7 +6,8 @@ use pagetoll_observation::{Observation, Party};
 use pagetoll_text::{LeftOut, Position, paste};
 use pagetoll_xentrace::symbols::Symbols;
 
-use crate::format::{CaptureError, Format, HEAD, recognise};
+use crate::format::{Format, HEAD, recognise, unknown};
+use crate::source::CaptureError;
 
 /// Sections that are read of one text.
 const MOST: usize = 16;
@@ -55,7 +56,7 @@ pub(crate) fn observe(
     }
     let Some(mut whole) = whole else {
         let first = failures.into_iter().next();
-        return Err(first.map_or(CaptureError::Unknown, |(_, _, error)| error));
+        return Err(first.map_or_else(unknown, |(_, _, error)| error));
     };
     let failures = failures.into_iter();
     let failures =
@@ -75,7 +76,7 @@ fn located(party: &mut Party, line: usize) {
 fn refusal(text: &[u8]) -> CaptureError {
     recognise(&text[..text.len().min(HEAD)])
         .err()
-        .unwrap_or(CaptureError::Unknown)
+        .unwrap_or_else(unknown)
 }
 
 /// The sections of a text. Lines before the first are left out, except comments above a trace, which belong to it.
@@ -276,7 +277,7 @@ mod tests {
     fn a_text_without_a_form_is_refused() {
         assert!(matches!(
             observed("hello\nworld\n"),
-            Err(CaptureError::Unknown)
+            Err(CaptureError::Unknown { .. })
         ));
         assert!(matches!(observed("\n"), Err(CaptureError::Lookalike(_))));
     }

@@ -13,7 +13,7 @@ use pagetoll_observation::{Capture, Observation, Party, Recorded, Thread as Name
 use pagetoll_perf_data::Reader;
 
 use crate::events::understood;
-use crate::format::{CaptureError, Content, Source};
+use crate::source::{CaptureError, Content, Source};
 use thread::Thread;
 
 /// Threads counted separately; the events of any others are summed.

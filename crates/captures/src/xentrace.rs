@@ -12,7 +12,7 @@ use pagetoll_xentrace::{
     TrapKind,
 };
 
-use crate::format::{CaptureError, Source};
+use crate::source::{CaptureError, Source};
 
 /// Unit of work.
 const ENTRY: &str = "page-table entry changed";

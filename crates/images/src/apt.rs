@@ -18,6 +18,7 @@ use std::fs;
 use std::path::Path;
 
 use index::Listed;
+use mirror::no_mirror;
 use pagetoll_backend::Stop;
 use pagetoll_bill::{Arch, Package};
 use pagetoll_host::Error;
@@ -25,7 +26,7 @@ use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::digest::sha256_of_file;
 use resolve::Index;
 use root::{Holds, PrivateRoot};
-use suites::{no_mirror, suite_named};
+use suites::suite_named;
 
 pub use mirror::Mirror;
 pub use suites::{Freshness, suites};

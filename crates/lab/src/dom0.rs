@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use boots::{Boots, machine};
 
-pub(crate) use boots::STEADY_MIB;
 use materials::Materials;
 use pagetoll_backend::{Billed, Error as BackendError, Stop};
 use pagetoll_bill::{Arch, Draft, Inputs, Order, Row, Unavailable};

@@ -14,7 +14,6 @@ use pagetoll_pv::routes::LIMITS;
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::dom0::STEADY_MIB;
 use crate::kernels::{self, Builder, Hypervisor, Kernel};
 use crate::profile::Profiling;
 use crate::vm::machine::{Firmware, Host, Machine, Mode, Variant};
@@ -126,6 +125,10 @@ impl KernelRequest<'_> {
         Freshness::from(self.common.refresh)
     }
 }
+
+/// Memory beside that of the pages in guests whose user space is counted, with which an eighth of all holds the pages of the
+/// default order: `guests/lib/linux/steady`.
+pub(crate) const STEADY_MIB: u64 = 1088;
 
 /// Memory that the default order's guests take when two run side by side, in MiB.
 #[must_use]

@@ -11,8 +11,8 @@ mod memory;
 mod tlb;
 mod walk;
 
-pub use cpu::{Cpu, GlobalPages, Pcid};
+pub use cpu::{Cpu, GlobalPages};
 pub use entry::{Flags, PageTableEntry};
 pub use memory::{ENTRIES, Memory};
-pub use tlb::{Tlb, TlbEntry};
+pub use tlb::{Pcid, Tlb, TlbEntry};
 pub use walk::{Access, Level, PageFault, Privilege, Request, Translation, Walk, slot, walk};

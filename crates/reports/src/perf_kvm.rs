@@ -227,7 +227,7 @@ impl Reader {
             let (samples, time) = rest.split_once(", Total events handled time:")?;
             Some((
                 samples.parse().ok()?,
-                row::time(time.trim_end_matches('.'))?,
+                column::time(time.trim_end_matches('.'))?,
             ))
         };
         let Some((samples, time)) = total() else {

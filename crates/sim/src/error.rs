@@ -15,7 +15,6 @@ use crate::contention::EngineError;
 use crate::contention::demand::DemandError;
 use crate::contention::flush_lock::FlushError;
 use crate::costs::CostsError;
-use crate::routes::MOST_SAMPLES;
 
 /// Part of an order that the simulator does not take. Nothing was run.
 #[derive(Debug, Error)]
@@ -37,10 +36,12 @@ pub enum RequestError {
         route: Route,
     },
     /// Too few or too many samples.
-    #[error("--samples {given}: expected 1 to {MOST_SAMPLES}")]
+    #[error("--samples {given}: expected 1 to {most}")]
     Samples {
         /// The option's value.
         given: u32,
+        /// The largest value.
+        most: u32,
     },
     /// Too few or too many vCPUs or readers.
     #[error("{option} {given}: expected 1 to {most}")]

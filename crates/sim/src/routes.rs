@@ -94,7 +94,10 @@ impl Samples {
     fn ordered(spec: &Spec, default: u32) -> Result<Self, RequestError> {
         let count = spec.sim.samples.unwrap_or(default);
         if !(1..=MOST_SAMPLES).contains(&count) {
-            return Err(RequestError::Samples { given: count });
+            return Err(RequestError::Samples {
+                given: count,
+                most: MOST_SAMPLES,
+            });
         }
         Ok(Self {
             count,

@@ -8,7 +8,6 @@ use super::Unavailable;
 use super::crossing;
 use super::discarded::Discarded;
 use super::migrated::Migrated;
-use super::prediction::median;
 use super::restored::Restored;
 
 /// A part of the cost of a page: how often it is paid, and how much each time.
@@ -51,6 +50,15 @@ impl Toll {
     pub fn sum(tolls: &[Self]) -> f64 {
         tolls.iter().map(Self::cost_per_page).sum()
     }
+}
+
+/// The median of some values; `None` of none.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    Some(f64::midpoint(sorted[last / 2], sorted[sorted.len() / 2]))
 }
 
 /// Bounds of the middle 90 % of the samples of a model; of runs, those between which 90 % of other bills of the same order have

@@ -9,7 +9,7 @@
 //! On a busy host the load of another bill is not this one's. [`Interval::at_any_load`] makes room for it by the share of their
 //! time that the runs waited for CPUs. Not in it: a machine whose frequency, memory or kernel is another one.
 
-use super::figures::Interval;
+use super::figures::{Interval, median};
 
 /// Chance that another bill is below the interval, and that it is above.
 const BEYOND: f64 = 0.05;
@@ -25,15 +25,6 @@ const MOST_DRIFT: f64 = 4.0;
 const OF_WAITING: f64 = 0.33;
 /// The largest share of waiting that widens an interval: of ten threads on a CPU, nine wait.
 const MOST_WAITED: f64 = 0.9;
-
-/// The median of some values; `None` of none.
-#[must_use]
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let last = sorted.len().checked_sub(1)?;
-    Some(f64::midpoint(sorted[last / 2], sorted[sorted.len() / 2]))
-}
 
 impl Interval {
     /// The interval in which 90 % of other bills of the same order have their median, from one bill's runs in the order of

@@ -5,6 +5,7 @@ pub(super) mod executor;
 pub(super) mod inputs;
 pub(super) mod jobs;
 pub(super) mod local;
+pub(super) mod order;
 mod ray;
 mod show;
 

@@ -11,7 +11,6 @@ use pagetoll_host::tools::Installer;
 
 use super::root::system_targets;
 use super::sources::{self, KEYRING, Target};
-use super::suites::{checked_name, no_mirror};
 
 /// Variable by which the user names a mirror: its URL, and the suite that `debian` stands for.
 pub(super) const VARIABLE: &str = "PAGETOLL_DEBIAN_MIRROR";
@@ -139,6 +138,29 @@ pub(super) fn targets(stop: &Stop) -> Result<Vec<Target>, Error> {
             without_user(&mirror.url)
         ),
         remedy: format!("run: {}", Installer::current().command(&[KEYRING_PACKAGE])),
+    })
+}
+
+pub(super) fn no_mirror() -> Error {
+    Error::Environment {
+        what: "this system's apt is not set up to use a mirror of Debian".into(),
+        remedy: format!(
+            "name one by {VARIABLE}=URL, add one to apt's sources, or give files by --kernel, --headers and --xen"
+        ),
+    }
+}
+
+/// Suites become folder names and apt settings, so that only plain names are let through.
+pub(super) fn checked_name(suite: &str) -> Result<&str, Error> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.+".contains(c);
+    if suite.starts_with(|c: char| c.is_ascii_lowercase()) && suite.chars().all(plain) {
+        return Ok(suite);
+    }
+    Err(Error::BadInput {
+        what: "suite",
+        value: format!("{suite:?}"),
+        problem: "is not a name of a Debian suite".into(),
+        expected: "lower-case letters, digits and dashes, such as trixie-backports".into(),
     })
 }
 

@@ -12,8 +12,9 @@ use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::digest::sha256_of_file;
 
+use super::mirror::no_mirror;
 use super::root::{Holds, PrivateRoot};
-use super::suites::{Freshness, no_mirror, suite_named};
+use super::suites::{Freshness, suite_named};
 use super::{mirror, sources, version};
 
 /// A source package that is in the cache.

@@ -5,7 +5,7 @@ use pagetoll_bill::spec::Wanted;
 use pagetoll_host::Error;
 use pagetoll_host::cache::Cache;
 
-use super::mirror::{self, Mirror, VARIABLE};
+use super::mirror::{self, Mirror, checked_name, no_mirror};
 use super::sources;
 
 /// Use of earlier records.
@@ -69,29 +69,6 @@ fn system_suite(cache: &Cache, freshness: Freshness, stop: &Stop) -> Result<Stri
         .to_owned();
     cache.record(name, suite.as_bytes())?;
     Ok(suite)
-}
-
-pub(super) fn no_mirror() -> Error {
-    Error::Environment {
-        what: "this system's apt is not set up to use a mirror of Debian".into(),
-        remedy: format!(
-            "name one by {VARIABLE}=URL, add one to apt's sources, or give files by --kernel, --headers and --xen"
-        ),
-    }
-}
-
-/// Suites become folder names and apt settings, so that only plain names are let through.
-pub(super) fn checked_name(suite: &str) -> Result<&str, Error> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.+".contains(c);
-    if suite.starts_with(|c: char| c.is_ascii_lowercase()) && suite.chars().all(plain) {
-        return Ok(suite);
-    }
-    Err(Error::BadInput {
-        what: "suite",
-        value: format!("{suite:?}"),
-        problem: "is not a name of a Debian suite".into(),
-        expected: "lower-case letters, digits and dashes, such as trixie-backports".into(),
-    })
 }
 
 #[cfg(test)]

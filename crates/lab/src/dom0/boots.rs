@@ -21,7 +21,7 @@ use crate::dom0::materials::Materials;
 use crate::draft::Clock;
 use crate::error::LabError;
 use crate::profile::{KALLSYMS, Names, Profiling, Sample, symbols_of, symbols_of_xen};
-use crate::request::{KernelRequest, pages_mib};
+use crate::request::{KernelRequest, STEADY_MIB, pages_mib};
 use crate::vm::boot;
 use crate::vm::cores::{Cores, side_by_side};
 use crate::vm::counter::{Counter, Detail, Execution};
@@ -264,10 +264,6 @@ const fn counts_code(kind: Kind) -> bool {
         Kind::Pv32 | Kind::Race => false,
     }
 }
-
-/// Memory beside that of the pages in guests whose user space is counted, with which an eighth of all holds the pages of the
-/// default order: `guests/lib/linux/steady`.
-pub(crate) const STEADY_MIB: u64 = 1088;
 
 /// The machine of a session.
 pub(crate) fn machine(session: &Session, order: &Order) -> Machine {

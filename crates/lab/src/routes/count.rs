@@ -240,31 +240,23 @@ fn words(count: &CountSpec) -> Result<Vec<String>, BackendError> {
 fn measure(count: &CountSpec) -> Result<Measure, BackendError> {
     const EXPECTED: &str = "expected one of --vary N, --ops N, --ops-from REGEX, --marks";
     const MOST: u64 = 1 << 40;
-    let given = [
-        count.vary.is_some(),
-        count.ops.is_some(),
-        count.ops_from.is_some(),
-        count.marks == Wanted::Yes,
-    ];
-    if given.iter().filter(|&&given| given).count() != 1 {
-        let problem = format!(
-            "operation: what one is was said {} times; {EXPECTED}",
-            given.iter().filter(|&&given| given).count()
-        );
-        return Err(BackendError::bad_input(problem));
-    }
-    if let Some(count) = count.vary {
-        return Ok(Measure::Vary(within("--vary", count, 1, MOST)?));
-    }
-    if let Some(count) = count.ops {
-        return Ok(Measure::Whole(within("--ops", count, 1, MOST)?));
-    }
-    match &count.ops_from {
-        None => Ok(Measure::Marks),
-        Some(expression) => {
-            let refuse = |error| BackendError::bad_input(format!("--ops-from: {error}"));
-            Ok(Measure::Printed(Regex::new(expression).map_err(refuse)?))
+    let refuse = |problem: String| Err(BackendError::bad_input(problem));
+    match (count.vary, count.ops, &count.ops_from, count.marks) {
+        (Some(count), None, None, Wanted::No) => {
+            Ok(Measure::Vary(within("--vary", count, 1, MOST)?))
         }
+        (None, Some(count), None, Wanted::No) => {
+            Ok(Measure::Whole(within("--ops", count, 1, MOST)?))
+        }
+        (None, None, Some(expression), Wanted::No) => match Regex::new(expression) {
+            Ok(expression) => Ok(Measure::Printed(expression)),
+            Err(error) => refuse(format!("--ops-from: {error}")),
+        },
+        (None, None, None, Wanted::Yes) => Ok(Measure::Marks),
+        (None, None, None, Wanted::No) => refuse(format!("no operation to count; {EXPECTED}")),
+        _ => refuse(format!(
+            "more than one definition of an operation; {EXPECTED}"
+        )),
     }
 }
 

@@ -22,8 +22,8 @@ use pagetoll_bill::{
 };
 use pagetoll_units::Pages;
 
-use self::descriptor::Memory;
-use self::loops::{Loop, Pinned, loop_of};
+use self::descriptor::{Memory, Pinned};
+use self::loops::{Loop, loop_of};
 use self::request::FolioSize;
 pub(crate) use self::request::Request;
 use crate::LiveError;

@@ -37,10 +37,9 @@ use crate::routes::turns::turns;
 use crate::vcpus::content::Content;
 use clones::Guests;
 use conversation::{CloneOrder, Extent};
-use image::Image;
+use image::{Image, ImageOrder};
 use line::{Line, LineRuns, Measured};
 use prediction::Recorded;
-use request::ImageOrder;
 
 pub use clone::restore_clone;
 pub(crate) use request::Request;

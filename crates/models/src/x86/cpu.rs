@@ -4,12 +4,8 @@ use pagetoll_units::{MachineAddress, Mfn, VirtualAddress};
 
 use super::entry::Flags;
 use super::memory::Memory;
-use super::tlb::Tlb;
+use super::tlb::{Pcid, Tlb};
 use super::walk::{Access, PageFault, Request, check, walk};
-
-/// A process-context identifier; 0 without CR4.PCIDE.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Pcid(pub u16);
 
 /// CR4.PGE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

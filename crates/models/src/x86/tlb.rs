@@ -7,9 +7,12 @@ use std::collections::BTreeMap;
 
 use pagetoll_units::{Mfn, VirtualAddress};
 
-use super::cpu::Pcid;
 use super::entry::Flags;
 use super::walk::Translation;
+
+/// A process-context identifier; 0 without CR4.PCIDE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pcid(pub u16);
 
 /// One translation of a 4 KiB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

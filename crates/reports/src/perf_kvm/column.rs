@@ -1,5 +1,7 @@
 //! The heading of a table: its columns, from the name of the event on.
 
+use pagetoll_units::Nanos;
+
 /// Content of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
@@ -75,7 +77,7 @@ impl Heading {
                 .take(4)
                 .count()
         };
-        let times = count(|word| super::row::time(word).is_some());
+        let times = count(|word| time(word).is_some());
         let shares = count(|word| word.len() > 1 && word.ends_with('%'));
         let counts = count(|word| word.parse::<u64>().is_ok());
         let has_name = words.next().is_some();
@@ -114,6 +116,28 @@ impl Heading {
     pub(super) fn len(&self) -> usize {
         self.columns.len()
     }
+}
+
+/// `185.72us`, `185ns`.
+pub(super) fn time(text: &str) -> Option<Nanos> {
+    if let Some(micros) = text.strip_suffix("us") {
+        return hundredths(micros)?.checked_mul(10).map(Nanos);
+    }
+    text.strip_suffix("ns")?.parse().ok().map(Nanos)
+}
+
+/// A number with two decimals, behind a point, or a comma in some languages.
+pub(super) fn hundredths(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once(['.', ','])?;
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if part.len() != 2 || !digits(part) || !digits(whole) {
+        return None;
+    }
+    whole
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(100)?
+        .checked_add(part.parse().ok()?)
 }
 
 #[cfg(test)]

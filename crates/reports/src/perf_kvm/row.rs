@@ -3,7 +3,7 @@
 use pagetoll_text::{Line, Position, ReadError};
 use pagetoll_units::Nanos;
 
-use super::column::{Column, Heading};
+use super::column::{self, Column, Heading, hundredths};
 
 /// Counts and times of one reason to leave the guest, until the vCPU entered it again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Reason {
     ) -> Result<(), ReadError> {
         let expected = |expected| ReadError::expected(place, name, expected, word);
         let share = || percent(word).ok_or_else(|| expected("a percentage"));
-        let time = || self::time(word).ok_or_else(|| expected("a time in us or ns"));
+        let time = || column::time(word).ok_or_else(|| expected("a time in us or ns"));
         // Columns that say so in the heading count nanoseconds.
         let time = || {
             if name.ends_with("(ns)") {
@@ -117,31 +117,10 @@ fn percent(text: &str) -> Option<u32> {
     u32::try_from(hundredths(text.strip_suffix('%')?)?).ok()
 }
 
-/// `185.72us`, `185ns`.
-pub(super) fn time(text: &str) -> Option<Nanos> {
-    if let Some(micros) = text.strip_suffix("us") {
-        return hundredths(micros)?.checked_mul(10).map(Nanos);
-    }
-    text.strip_suffix("ns")?.parse().ok().map(Nanos)
-}
-
-/// A number with two decimals, behind a point, or a comma in some languages.
-fn hundredths(text: &str) -> Option<u64> {
-    let (whole, part) = text.split_once(['.', ','])?;
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if part.len() != 2 || !digits(part) || !digits(whole) {
-        return None;
-    }
-    whole
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(100)?
-        .checked_add(part.parse().ok()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perf_kvm::column::time;
 
     #[test]
     fn figures_are_exact() {

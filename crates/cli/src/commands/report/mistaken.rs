@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use pagetoll_captures::Format;
+use serde::de::IgnoredAny;
 
 /// Beginnings of files that are neither JSON nor captures.
 const BEGINNINGS: [(&[u8], &str); 8] = [
@@ -19,7 +20,7 @@ const BEGINNINGS: [(&[u8], &str); 8] = [
 /// The problem of a file that does not begin as a JSON object does, and so is no bill; or of a capture in JSON.
 pub(super) fn problem(file: &Path, head: &[u8]) -> Option<String> {
     let text = head.trim_ascii_start();
-    let is_json = text.starts_with(b"{");
+    let is_object = text.starts_with(b"{");
     if let Some(format) = Format::recognise(head) {
         return Some(format!(
             "a capture ({}), not a bill; use pagetoll read {}",
@@ -27,19 +28,25 @@ pub(super) fn problem(file: &Path, head: &[u8]) -> Option<String> {
             file.display()
         ));
     }
-    if is_json {
+    if is_object {
         return None;
     }
     let begins = |(beginning, _): &&(&[u8], &str)| text.starts_with(beginning);
     let look = match BEGINNINGS.iter().find(begins) {
         Some((_, look)) => look,
         None if head.is_empty() => "empty",
-        None if text.starts_with(b"[") => "a list in JSON",
+        None if text.starts_with(b"[") && is_json_so_far(text) => "a list in JSON",
         None => "not JSON",
     };
     Some(format!(
         "{look}; expected a bill of schema pagetoll.bill/1, as pagetoll bill -o FILE.json writes"
     ))
+}
+
+/// True for JSON, or the beginning of it.
+fn is_json_so_far(text: &[u8]) -> bool {
+    let read = serde_json::from_slice::<IgnoredAny>(text);
+    read.err().is_none_or(|error| error.is_eof())
 }
 
 #[cfg(test)]
@@ -57,6 +64,8 @@ mod tests {
         assert_eq!(look(b"root:x:0:0:root:/root:/bin/bash\n"), "not JSON");
         assert_eq!(look(b"unmap on lab: get and clear page-table"), "not JSON");
         assert_eq!(look(b"[]"), "a list in JSON");
+        assert_eq!(look(b"[{\"a\": 1"), "a list in JSON");
+        assert_eq!(look(b"[workspace]\nresolver"), "not JSON");
         let html = include_bytes!("../../../../render/tests/data/sample-bill.html");
         assert_eq!(look(html), "an HTML page");
         let svg = include_bytes!("../../../../render/tests/data/sample-bill.svg");

@@ -23,7 +23,7 @@ use pagetoll_sim::costs;
 use pagetoll_sim::routes::default_costs;
 use pagetoll_sweep::Input;
 
-use super::jobs::Checked;
+use super::order::Checked;
 use crate::failure::Failure;
 
 /// Name of a kernel or hypervisor where an order has none.

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use clap::{CommandFactory, FromArgMatches};
+use clap::CommandFactory;
 use pagetoll_backend::{Stop, input};
-use pagetoll_bill::{Backend, Spec, options};
+use pagetoll_bill::Backend;
 use pagetoll_sweep::plan::HOST;
 use pagetoll_sweep::{Job, Plan, PlanError, Settings};
 
 use super::inputs::Inputs;
-use crate::args::{BillArgs, Cli, Command};
-use crate::backends;
+use super::order::{Checked, order};
+use crate::args::Cli;
 use crate::command_line::command_line;
 use crate::failure::Failure;
 
@@ -69,12 +69,6 @@ pub(in crate::commands) fn job(
     Ok(Job::new(settings, &inputs, env!("CARGO_PKG_VERSION")))
 }
 
-/// An order that its backend accepts.
-pub(in crate::commands) struct Checked {
-    pub(in crate::commands) backend: Backend,
-    pub(in crate::commands) spec: Spec,
-}
-
 fn checked(words: &[String], command: &mut clap::Command, settings: &Settings) -> Result<Checked> {
     let checked = order(words, command)?;
     let backend = checked.backend;
@@ -85,31 +79,6 @@ fn checked(words: &[String], command: &mut clap::Command, settings: &Settings) -
         .into()),
         _ => Ok(checked),
     }
-}
-
-/// The order of a command line that begins with `pagetoll bill`, as its backend accepts it.
-pub(in crate::commands) fn order(words: &[String], command: &mut clap::Command) -> Result<Checked> {
-    let parsed = command
-        .try_get_matches_from_mut(words)
-        .and_then(|matches| Cli::from_arg_matches(&matches))
-        .map_err(|error| Failure::BadInput(in_short(&error)))?;
-    let Command::Bill(args) = parsed.command else {
-        return Err(Failure::BadInput("not a bill".to_owned()).into());
-    };
-    let BillArgs {
-        spec, given, on, ..
-    } = *args;
-    let backend = backends::chosen(spec.route, on, &given).kind;
-    options::check(&given, spec.route, backend).map_err(pagetoll_backend::Error::from)?;
-    backends::of(backend).prepare(&spec)?;
-    Ok(Checked { backend, spec })
-}
-
-/// Message of clap without its hints.
-fn in_short(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let first = text.split("\n\n").next().unwrap_or_default();
-    first.strip_prefix("error: ").unwrap_or(first).to_owned()
 }
 
 /// The options of a bill that a plan may use, by their long names.

@@ -7,7 +7,7 @@ use pagetoll_cost::published::{Orders, PublishedFigure};
 use pagetoll_sim::validate::Specs;
 
 use crate::args::Cli;
-use crate::commands::sweep::jobs;
+use crate::commands::sweep::order;
 use crate::failure::Failure;
 
 /// The orders of all figures, each once.
@@ -48,5 +48,5 @@ fn spec(order: &str, command: &mut clap::Command) -> Result<Spec> {
         .into_iter()
         .chain(words);
     let words: Vec<String> = words.chain(["--on", "sim"].map(str::to_owned)).collect();
-    Ok(jobs::order(&words, command)?.spec)
+    Ok(order::order(&words, command)?.spec)
 }

@@ -12,7 +12,7 @@ use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::kernel::modules::Part;
 use pagetoll_images::xen::{self, XenImage, XenSource};
 use pagetoll_protocol::build;
-use pagetoll_protocol::report::{Hello, Report};
+use pagetoll_protocol::report::{Hello, ProgramRun, Report};
 use pagetoll_protocol::step::{MAPS, Marks, OUTPUT, RunnerStep, Step, order};
 use pagetoll_pv::plan::PRIVCMD_MODULE;
 use pagetoll_units::Pages;
@@ -191,6 +191,51 @@ struct Job {
     shake: u32,
 }
 
+/// Refuses a run that failed.
+///
+/// # Errors
+/// [`LabError::Program`] with the cause, as far as it can be told.
+fn check(run: &ProgramRun, asked: &Asked, boot: &str) -> Result<(), LabError> {
+    const SIGILL: i32 = 4;
+    const NOT_RUN: i32 = 127;
+    let (signal, code) = (run.status & 0x7f, run.status >> 8 & 0xff);
+    let cause = if run.output_full {
+        "wrote more than 16 MiB of output; expected less".to_owned()
+    } else if run.killed_for_memory {
+        format!(
+            "ran out of the guest's {} MiB; give it more by --ram",
+            asked.ram_mib
+        )
+    } else if signal == SIGILL {
+        let cpu = match asked.processor() {
+            Some(cpu) => cpu.to_owned(),
+            None => "Nehalem, which has no AVX; choose another by --cpu".to_owned(),
+        };
+        format!("executed an instruction that the processor lacks: it is {cpu}")
+    } else if signal != 0 {
+        format!("was killed by signal {signal}")
+    } else if code == NOT_RUN {
+        "ended with exit code 127: a program, a library or a file is missing; copy it by --file, or by --files-of-run all \
+         that a run here opens"
+            .to_owned()
+    } else if code != 0 {
+        format!("ended with exit code {code}; expected 0")
+    } else {
+        return Ok(());
+    };
+    let output = run.output.trim();
+    let last = output.lines().rev().take(5).collect::<Vec<_>>();
+    let last: Vec<_> = last.into_iter().rev().collect();
+    let said = match last.is_empty() {
+        true => String::new(),
+        false => format!("; it wrote: {}", last.join(" | ")),
+    };
+    Err(LabError::Program {
+        boot: boot.to_owned(),
+        problem: format!("{cause}{said}"),
+    })
+}
+
 /// The results of a boot.
 pub(super) struct ProgramBoot {
     pub(super) system: System,
@@ -343,7 +388,7 @@ impl Boots<'_> {
                 hello = Some(greeting.clone());
             }
             if let Report::Program(program) = report {
-                super::rows::check(program, asked, &run.boot)?;
+                check(program, asked, &run.boot)?;
                 runs += 1;
             }
         }

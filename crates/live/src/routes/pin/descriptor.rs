@@ -2,12 +2,19 @@
 
 use std::hint::black_box;
 
-use super::loops::Pinned;
-
 /// `compound_head` of a page that is a folio of its own, or its folio's first.
 const HEAD: u32 = u32::MAX;
 /// Only the loops hold references to a page.
 const UNPINNED: u32 = 1;
+
+/// The counts of one pass of a loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pinned {
+    /// Pages accounted to the process.
+    pub(super) accounted: u64,
+    /// Turns of the accounting loop.
+    pub(super) turns: u64,
+}
 
 /// A descriptor: `struct page`, 64 bytes, of which the loops use the flags, the head and the count.
 #[derive(Clone, Copy, Debug)]

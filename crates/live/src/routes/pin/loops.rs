@@ -8,21 +8,12 @@ use std::hint::black_box;
 
 use pagetoll_bill::route::Pin;
 
-use super::descriptor::Memory;
+use super::descriptor::{Memory, Pinned};
 
 /// Page pointers of a batch: those of one page of memory, `VFIO_BATCH_MAX_CAPACITY`.
 const CAPACITY: usize = 512;
 /// PG_reserved: pages that have it are not accounted.
 const RESERVED: u64 = 1;
-
-/// The counts of one pass of a loop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pinned {
-    /// Pages accounted to the process.
-    pub(super) accounted: u64,
-    /// Turns of the accounting loop.
-    pub(super) turns: u64,
-}
 
 /// Pins all of the memory.
 pub(super) type Loop = fn(&mut Memory) -> Pinned;

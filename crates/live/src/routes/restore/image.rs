@@ -12,7 +12,6 @@ use pagetoll_images::mapped_ram::RamBlock;
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, fsync, openat};
 use rustix::io::Errno;
 
-use super::request::ImageOrder;
 use crate::LiveError;
 use crate::page_cache;
 use crate::vcpus::content::Content;
@@ -21,6 +20,21 @@ use crate::vcpus::content::Content;
 const BLOCK: usize = 1 << 20;
 /// Share of the image that may stay in a page cache that was dropped: pages that others are reading.
 const MOST_LEFT: u64 = 1000;
+
+/// Origin of the image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ImageOrder {
+    /// Made for the bill in this folder, without a name.
+    New(PathBuf),
+    /// A file of the user's.
+    File(PathBuf),
+    /// A block of a mapped-ram file of QEMU's, which is extracted into a file without a name in this folder.
+    MappedRam {
+        path: PathBuf,
+        block: RamBlock,
+        folder: PathBuf,
+    },
+}
 
 /// A memory image.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use pagetoll_bill::{Backend, Limits, OrderError};
 use pagetoll_images::mapped_ram::{self, MappedRamError, RamBlock};
 use pagetoll_units::Pages;
 
+use super::image::ImageOrder;
 use super::line::Line;
 use super::touches::{self, Choice, Order};
 use crate::LiveError;
@@ -40,21 +41,6 @@ const OVERLAP: u32 = 90;
 const FOLDER: &str = "/var/tmp";
 /// Longest list of pages, in bytes: 2^22 pages in lines of 16.
 const MOST_LISTED: u64 = 64 << 20;
-
-/// Origin of the image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ImageOrder {
-    /// Made for the bill in this folder, without a name.
-    New(PathBuf),
-    /// A file of the user's.
-    File(PathBuf),
-    /// A block of a mapped-ram file of QEMU's, which is extracted into a file without a name in this folder.
-    MappedRam {
-        path: PathBuf,
-        block: RamBlock,
-        folder: PathBuf,
-    },
-}
 
 /// A validated order: all numbers are within limits, and no two choices exclude each other.
 #[derive(Clone, Debug)]

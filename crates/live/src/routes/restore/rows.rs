@@ -11,9 +11,10 @@ use pagetoll_units::Pages;
 
 use super::clones::Wrong;
 use super::conversation::{CloneReport, Handled};
+use super::image::ImageOrder;
 use super::line::{Line, LineRuns, Measured};
 use super::prediction::{Recorded, Replay};
-use super::request::{ImageOrder, Request};
+use super::request::Request;
 use crate::routes::limits::Lacking;
 
 /// Share of the image that may be in memory of a lazy guest that touched nothing.
