@@ -19,7 +19,7 @@ use crate::draft::{Clock, counted, image, part_of_stack};
 use crate::error::LabError;
 use crate::kernels::Builder;
 use crate::linux::{Kernel, Modules, NativeBoot, Probe, Programs, check_tools};
-use crate::profile::{ProbeProfile, Sample};
+use crate::profile::ProbeProfile;
 use crate::request::{KernelRequest, Request, pages_mib};
 use crate::vm;
 use crate::vm::counter::Counter;
@@ -101,41 +101,39 @@ impl Materials {
     }
 }
 
-/// Reports of a boot.
-pub(crate) struct ProbeRun {
-    pub(crate) reports: Vec<Report>,
-    /// Code that was executed, where it was counted.
-    pub(crate) profiled: Option<ProbeProfile>,
-}
-
-/// A route whose probe has a machine of its own, and its findings.
+/// A route whose probe has a machine of its own.
 pub(crate) trait Probed {
+    /// A step of its probe.
+    type Step: Display;
     /// Findings of a boot.
-    type Run;
+    type Run: Default;
     const PROBE: &'static Probe;
     /// Notes of every bill of the route.
     const NOTES: &'static [&'static str];
 
-    /// Boots once.
-    ///
-    /// # Errors
-    /// Errors of the boot, and of reports that are not understood.
-    fn run(
-        &self,
-        request: &KernelRequest<'_>,
-        materials: &Materials,
-        run: u32,
-        clock: &Clock,
-        surroundings: Surroundings<'_>,
-    ) -> Result<Self::Run, LabError>;
+    /// The steps of every boot.
+    fn steps(&self, order: &Order) -> Vec<Self::Step>;
 
-    /// Report of the kernel that was booted.
-    fn hello(run: &Self::Run) -> &Hello;
+    /// Takes a report of the probe among the findings; others are of other routes.
+    fn take(run: &mut Self::Run, report: Report);
+
+    /// False for findings that lack what every boot reports.
+    fn is_whole(_: &Self::Run) -> bool {
+        true
+    }
 
     fn rows(&self, order: &Order, found: &[Self::Run]) -> Vec<Row>;
 
-    /// Code that a row executed, where it was counted.
-    fn sample_of<'a>(found: &'a [Self::Run], row: &Row) -> Option<Sample<'a>>;
+    /// The step of the first boot in which a row's code was executed.
+    fn step_of(first: &Self::Run, row: &Row) -> Option<usize>;
+}
+
+/// A boot, and what the probe found.
+struct Booted<R> {
+    hello: Hello,
+    found: R,
+    /// Code that was executed, where it was counted.
+    profiled: Option<ProbeProfile>,
 }
 
 /// Bills a route on one kernel.
@@ -155,69 +153,94 @@ pub(crate) fn bill<P: Probed>(
     } = request.common;
     let clock = Clock::default();
     let materials = Materials::of_request(P::PROBE, request, &clock, surroundings)?;
-    let found = clock.time("boots", || {
-        let run = |run| route.run(request, &materials, run, &clock, *surroundings);
+    let booted = clock.time("boots", || {
+        let boot = |run| boot(route, request, &materials, run, &clock, *surroundings);
         (1..=order.runs)
-            .map(run)
+            .map(boot)
             .collect::<Result<Vec<_>, LabError>>()
     })?;
+    let first = booted.first().map(|boot| boot.hello.clone());
+    let mut profiles = booted.iter().map(|boot| boot.profiled.clone());
+    let profile = profiles.next().flatten();
+    let found: Vec<_> = booted.into_iter().map(|boot| boot.found).collect();
     let qemu = vm::qemu_version(*arch, surroundings.stop)?;
     let notes = P::NOTES.iter().copied().chain([note(*arch)]);
     let mut draft = Draft {
-        stack: stack(
-            request.common,
-            &materials,
-            found.first().map(P::hello),
-            qemu,
-        ),
+        stack: stack(request.common, &materials, first.as_ref(), qemu),
         rows: route.rows(order, &found),
         notes: notes.map(str::to_owned).collect(),
         inputs: inputs(request.common, &materials)?,
         ..counted(request.common.route, order)
     };
-    let stacks = profiling.attach(&mut draft.rows, |row| P::sample_of(&found, row));
+    let stacks = profiling.attach(&mut draft.rows, |row| {
+        let step = P::step_of(found.first()?, row)?;
+        profile.as_ref()?.sample(step, row)
+    });
     draft.notes.extend(materials.uncounted());
     Ok(clock.billed(draft, stacks))
 }
 
-/// Boots once, runs the steps of the probe, and gives what was reported.
+/// Boots once, runs the steps of the probe, and gathers its findings.
 ///
 /// # Errors
-/// Errors of [`NativeBoot::run`].
-pub(crate) fn run<S: Display>(
+/// Errors of [`NativeBoot::run`]; [`LabError::Malformed`] for a guest that did not report what every one does.
+fn boot<P: Probed>(
+    route: &P,
     request: &KernelRequest<'_>,
     materials: &Materials,
-    name: &str,
-    steps: &[S],
+    run: u32,
     clock: &Clock,
     surroundings: Surroundings<'_>,
-) -> Result<ProbeRun, LabError> {
+) -> Result<Booted<P::Run>, LabError> {
+    let name = name_of(request, materials, run);
+    let steps = route.steps(&request.common.order);
     let counter = materials.counter.as_ref();
     let counter = counter.and_then(|counter| counter.as_ref().ok());
     let publish = ProbeProfile::publish(counter);
     let boot = NativeBoot {
-        name,
+        name: &name,
         kernel: &materials.kernel,
         programs: &materials.programs,
         machine: machine_of(request.common),
         counter,
-        probe_order: step::order(steps),
+        probe_order: step::order(&steps),
         last: slice::from_ref(&publish),
         file: None,
         options: &request.options,
     };
     let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
-    let mut phase = surroundings.progress.begin(name, steps);
+    let mut phase = surroundings.progress.begin(&name, steps);
     let guest_run = boot.run(surroundings, phase.as_mut())?;
     clock.counted_before(guest_run.counted);
-    Ok(ProbeRun {
-        profiled: ProbeProfile::new(&boot, &guest_run)?,
-        reports: guest_run.reports,
+    let profiled = ProbeProfile::new(&boot, &guest_run)?;
+    let whole = understood::<P>(guest_run.reports);
+    let (hello, found) = whole.ok_or_else(|| LabError::Malformed {
+        boot: name,
+        problem: "it never said hello, or not all that every guest reports".to_owned(),
+    })?;
+    Ok(Booted {
+        hello,
+        found,
+        profiled,
     })
 }
 
+/// The greeting of a guest, and the findings of its probe; `None` of a guest that did not report what every one does.
+fn understood<P: Probed>(reports: Vec<Report>) -> Option<(Hello, P::Run)> {
+    let mut found = P::Run::default();
+    let mut hello = None;
+    for report in reports {
+        if let Report::Hello(greeting) = report {
+            hello = Some(greeting);
+        } else {
+            P::take(&mut found, report);
+        }
+    }
+    P::is_whole(&found).then_some((hello?, found))
+}
+
 /// The name of a boot: the route, the kernel's release, and the number of the run where there are several.
-pub(crate) fn name_of(request: &KernelRequest<'_>, materials: &Materials, run: u32) -> String {
+fn name_of(request: &KernelRequest<'_>, materials: &Materials, run: u32) -> String {
     let Request { route, order, .. } = request.common;
     let release = &materials.kernel.image.release;
     match order.runs {
@@ -346,4 +369,24 @@ pub(crate) fn machine(pages: Pages, host: Host) -> Machine {
 /// The machine of every boot of an order.
 pub(crate) fn machine_of(request: &Request) -> Machine {
     machine(request.order.pages, request.host())
+}
+
+#[cfg(test)]
+mod tests {
+    use pagetoll_protocol::report::DemandParts;
+
+    use super::*;
+    use crate::routes::demand::Demand;
+    use crate::routes::dirty::Dirty;
+
+    #[test]
+    fn a_guest_that_does_not_report_what_every_one_does_is_malformed() {
+        let hello = || Report::Hello(Hello::default());
+        assert!(understood::<Dirty>(vec![hello()]).is_some());
+        assert!(understood::<Dirty>(vec![Report::Done]).is_none());
+        let parts = || Report::DemandParts(DemandParts::default());
+        assert!(understood::<Demand>(vec![hello(), parts()]).is_some());
+        assert!(understood::<Demand>(vec![hello()]).is_none());
+        assert!(understood::<Demand>(vec![parts()]).is_none());
+    }
 }

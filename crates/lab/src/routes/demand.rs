@@ -11,17 +11,14 @@ mod rows;
 
 use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::{Limits, Order, Row, Spec};
-use pagetoll_host::Surroundings;
-use pagetoll_protocol::report::Hello;
+use pagetoll_protocol::report::Report;
+use pagetoll_protocol::step::DemandStep;
 use pagetoll_units::Pages;
 
-use crate::draft::Clock;
-use crate::error::LabError;
 use crate::kernels::Builder;
-use crate::kvm_host::{self, Materials, Probed};
+use crate::kvm_host::{self, Probed};
 use crate::linux::Probe;
-use crate::profile::Sample;
-use crate::request::{KernelRequest, Request};
+use crate::request::Request;
 
 pub use check::check;
 use guest::{DemandRun, PROBE};
@@ -61,30 +58,28 @@ const NOTES: [&str; 5] = [
 pub(crate) struct Demand;
 
 impl Probed for Demand {
+    type Step = DemandStep;
     type Run = DemandRun;
     const PROBE: &'static Probe = &PROBE;
     const NOTES: &'static [&'static str] = &NOTES;
 
-    fn run(
-        &self,
-        request: &KernelRequest<'_>,
-        materials: &Materials,
-        run: u32,
-        clock: &Clock,
-        surroundings: Surroundings<'_>,
-    ) -> Result<DemandRun, LabError> {
-        guest::run(request, materials, run, clock, surroundings)
+    fn steps(&self, order: &Order) -> Vec<DemandStep> {
+        guest::steps_of_probe(order)
     }
 
-    fn hello(run: &DemandRun) -> &Hello {
-        &run.hello
+    fn take(run: &mut DemandRun, report: Report) {
+        guest::take(run, report);
+    }
+
+    fn is_whole(run: &DemandRun) -> bool {
+        !run.parts.is_empty()
     }
 
     fn rows(&self, order: &Order, found: &[DemandRun]) -> Vec<Row> {
         rows::rows(order, found)
     }
 
-    fn sample_of<'a>(found: &'a [DemandRun], row: &Row) -> Option<Sample<'a>> {
-        rows::sample_of(found, row)
+    fn step_of(first: &DemandRun, row: &Row) -> Option<usize> {
+        rows::step_of(first, row)
     }
 }

@@ -9,17 +9,14 @@ mod rows;
 use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Limits, Order, Row, Spec};
-use pagetoll_host::Surroundings;
-use pagetoll_protocol::report::Hello;
+use pagetoll_protocol::report::Report;
+use pagetoll_protocol::step::DirtyStep;
 use pagetoll_units::Pages;
 
-use crate::draft::Clock;
-use crate::error::LabError;
 use crate::kernels::Builder;
-use crate::kvm_host::{self, Materials, Probed};
+use crate::kvm_host::{self, Probed};
 use crate::linux::Probe;
-use crate::profile::Sample;
-use crate::request::{KernelRequest, Request};
+use crate::request::Request;
 
 use guest::{DirtyRun, PROBE};
 
@@ -75,30 +72,24 @@ pub(crate) struct Dirty {
 }
 
 impl Probed for Dirty {
+    type Step = DirtyStep;
     type Run = DirtyRun;
     const PROBE: &'static Probe = &PROBE;
     const NOTES: &'static [&'static str] = &NOTES;
 
-    fn run(
-        &self,
-        request: &KernelRequest<'_>,
-        materials: &Materials,
-        run: u32,
-        clock: &Clock,
-        surroundings: Surroundings<'_>,
-    ) -> Result<DirtyRun, LabError> {
-        guest::run(&self.folios, request, materials, run, clock, surroundings)
+    fn steps(&self, order: &Order) -> Vec<DirtyStep> {
+        guest::steps_of_probe(order, &self.folios)
     }
 
-    fn hello(run: &DirtyRun) -> &Hello {
-        &run.hello
+    fn take(run: &mut DirtyRun, report: Report) {
+        guest::take(run, report);
     }
 
     fn rows(&self, order: &Order, found: &[DirtyRun]) -> Vec<Row> {
         rows::rows(order, &self.folios, found)
     }
 
-    fn sample_of<'a>(found: &'a [DirtyRun], row: &Row) -> Option<Sample<'a>> {
-        rows::sample_of(found, row)
+    fn step_of(first: &DirtyRun, row: &Row) -> Option<usize> {
+        rows::step_of(first, row)
     }
 }

@@ -9,17 +9,14 @@ mod rows;
 use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::row::Backing;
 use pagetoll_bill::{Limits, Order, Row, Spec};
-use pagetoll_host::Surroundings;
-use pagetoll_protocol::report::Hello;
+use pagetoll_protocol::report::Report;
+use pagetoll_protocol::step::DiscardStep;
 use pagetoll_units::Pages;
 
-use crate::draft::Clock;
-use crate::error::LabError;
 use crate::kernels::Builder;
-use crate::kvm_host::{self, Materials, Probed};
+use crate::kvm_host::{self, Probed};
 use crate::linux::Probe;
-use crate::profile::Sample;
-use crate::request::{KernelRequest, Request};
+use crate::request::Request;
 
 use guest::{DiscardRun, PROBE};
 
@@ -70,30 +67,24 @@ pub(crate) struct Discard {
 }
 
 impl Probed for Discard {
+    type Step = DiscardStep;
     type Run = DiscardRun;
     const PROBE: &'static Probe = &PROBE;
     const NOTES: &'static [&'static str] = &NOTES;
 
-    fn run(
-        &self,
-        request: &KernelRequest<'_>,
-        materials: &Materials,
-        run: u32,
-        clock: &Clock,
-        surroundings: Surroundings<'_>,
-    ) -> Result<DiscardRun, LabError> {
-        guest::run(&self.backings, request, materials, run, clock, surroundings)
+    fn steps(&self, order: &Order) -> Vec<DiscardStep> {
+        guest::steps_of_probe(order, &self.backings)
     }
 
-    fn hello(run: &DiscardRun) -> &Hello {
-        &run.hello
+    fn take(run: &mut DiscardRun, report: Report) {
+        guest::take(run, report);
     }
 
     fn rows(&self, order: &Order, found: &[DiscardRun]) -> Vec<Row> {
         rows::rows(order, &self.backings, found)
     }
 
-    fn sample_of<'a>(found: &'a [DiscardRun], row: &Row) -> Option<Sample<'a>> {
-        rows::sample_of(found, row)
+    fn step_of(first: &DiscardRun, row: &Row) -> Option<usize> {
+        rows::step_of(first, row)
     }
 }

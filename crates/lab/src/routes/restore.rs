@@ -10,17 +10,14 @@ mod rows;
 use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::route::lab::Restore as Mechanism;
 use pagetoll_bill::{Limits, Order, Row, Spec};
-use pagetoll_host::Surroundings;
-use pagetoll_protocol::report::Hello;
+use pagetoll_protocol::report::Report;
+use pagetoll_protocol::step::RestoreStep;
 use pagetoll_units::Pages;
 
-use crate::draft::Clock;
-use crate::error::LabError;
 use crate::kernels::Builder;
-use crate::kvm_host::{self, Materials, Probed};
+use crate::kvm_host::{self, Probed};
 use crate::linux::Probe;
-use crate::profile::Sample;
-use crate::request::{KernelRequest, Request};
+use crate::request::Request;
 
 use guest::{PROBE, RestoreRun};
 
@@ -95,32 +92,24 @@ impl Restore {
 }
 
 impl Probed for Restore {
+    type Step = RestoreStep;
     type Run = RestoreRun;
     const PROBE: &'static Probe = &PROBE;
     const NOTES: &'static [&'static str] = &NOTES;
 
-    fn run(
-        &self,
-        request: &KernelRequest<'_>,
-        materials: &Materials,
-        run: u32,
-        clock: &Clock,
-        surroundings: Surroundings<'_>,
-    ) -> Result<RestoreRun, LabError> {
-        let order = &request.common.order;
-        let steps = guest::steps_of_probe(order.pages, &self.lines(order));
-        guest::run(&steps, request, materials, run, clock, surroundings)
+    fn steps(&self, order: &Order) -> Vec<RestoreStep> {
+        guest::steps_of_probe(order.pages, &self.lines(order))
     }
 
-    fn hello(run: &RestoreRun) -> &Hello {
-        &run.hello
+    fn take(run: &mut RestoreRun, report: Report) {
+        guest::take(run, report);
     }
 
     fn rows(&self, order: &Order, found: &[RestoreRun]) -> Vec<Row> {
         rows::rows(order.pages, &self.lines(order), found)
     }
 
-    fn sample_of<'a>(found: &'a [RestoreRun], row: &Row) -> Option<Sample<'a>> {
-        rows::sample_of(found, row)
+    fn step_of(first: &RestoreRun, row: &Row) -> Option<usize> {
+        rows::step_of(first, row)
     }
 }

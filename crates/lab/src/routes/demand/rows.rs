@@ -10,8 +10,7 @@ use pagetoll_bill::{
 use pagetoll_protocol::report::{Demand, DemandParts};
 use pagetoll_pv::rows::per;
 
-use super::guest::{BASELINE, CHECKED, DemandRun};
-use crate::profile::Sample;
+use super::guest::{BASELINE, CHECKED, DemandRun, REPEATS};
 
 /// The capability of exits on missing pages: include/uapi/linux/kvm.h with fixes/kvm-exit-on-missing.
 const EXIT_ON_MISSING: u32 = 252;
@@ -112,14 +111,14 @@ fn lacks(capability: u32) -> String {
     format!("the kernel does not have capability {capability}, {name}{remedy}")
 }
 
-/// Code that the first run has executed for a row.
-pub(super) fn sample_of<'a>(found: &'a [DemandRun], row: &Row) -> Option<Sample<'a>> {
+/// The step whose code a row executed.
+pub(super) fn step_of(run: &DemandRun, row: &Row) -> Option<usize> {
     let mechanism = Mechanism::try_from(row.key.method.mechanism()?).ok()?;
     let batch = row.key.batch;
-    let run = found.first()?;
     let median = median(run, Line { mechanism, batch })?;
     let index = run.demands.iter().position(|demand| demand == median)?;
-    run.sample_of(index, row)
+    // Before the repeats of each, it is done once more to warm up.
+    Some(index + index / REPEATS + 1)
 }
 
 fn demands(found: &DemandRun, line: Line) -> impl Iterator<Item = &Demand> {

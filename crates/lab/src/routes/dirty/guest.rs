@@ -3,18 +3,12 @@
 use pagetoll_bill::Order;
 use pagetoll_bill::route::lab::Dirty as Mechanism;
 use pagetoll_bill::row::Folio;
-use pagetoll_host::Surroundings;
 use pagetoll_protocol::build;
-use pagetoll_protocol::report::{DirtyLoss, DirtyPhase, DirtyUnavailable, Hello, Report};
+use pagetoll_protocol::report::{DirtyLoss, DirtyPhase, DirtyUnavailable, Report};
 use pagetoll_protocol::step::{DirtyStep, Tracked};
 use pagetoll_units::Pages;
 
-use crate::draft::Clock;
-use crate::error::LabError;
-use crate::kvm_host::{self, Materials};
 use crate::linux::Probe;
-use crate::profile::ProbeProfile;
-use crate::request::KernelRequest;
 
 /// Repetitions of each mechanism, each with a machine of its own. The median counts: the difference is a timer interrupt.
 pub(super) const REPEATS: usize = 3;
@@ -34,13 +28,10 @@ pub(super) const PROBE: Probe = Probe {
 /// Reports of a boot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DirtyRun {
-    pub(super) hello: Hello,
     /// In the order in which they ran.
     pub(super) phases: Vec<DirtyPhase>,
     pub(super) losses: Vec<DirtyLoss>,
     pub(super) unavailable: Vec<DirtyUnavailable>,
-    /// Code that was executed, where it was counted.
-    pub(super) profiled: Option<ProbeProfile>,
 }
 
 /// All pages by one call, but where clearing by chunks is the point.
@@ -58,7 +49,7 @@ const fn chunk(mechanism: Mechanism, pages: Pages) -> Pages {
 }
 
 /// The steps of the probe: every mechanism on memory of each shape, and what it loses.
-fn steps_of_probe(order: &Order, folios: &[Folio]) -> Vec<DirtyStep> {
+pub(super) fn steps_of_probe(order: &Order, folios: &[Folio]) -> Vec<DirtyStep> {
     let subject = |mechanism, folio, pages| Tracked {
         mechanism,
         folio,
@@ -84,49 +75,18 @@ fn steps_of_probe(order: &Order, folios: &[Folio]) -> Vec<DirtyStep> {
     steps.collect()
 }
 
-/// Boots once and gives what was reported.
-///
-/// # Errors
-/// Errors of the boot; [`LabError::Malformed`] for a guest that never said hello.
-pub(super) fn run(
-    folios: &[Folio],
-    request: &KernelRequest<'_>,
-    materials: &Materials,
-    run: u32,
-    clock: &Clock,
-    surroundings: Surroundings<'_>,
-) -> Result<DirtyRun, LabError> {
-    let name = kvm_host::name_of(request, materials, run);
-    let steps = steps_of_probe(&request.common.order, folios);
-    let probe_run = kvm_host::run(request, materials, &name, &steps, clock, surroundings)?;
-    let profiled = probe_run.profiled;
-    let found = understood(probe_run.reports).ok_or_else(|| LabError::Malformed {
-        boot: name,
-        problem: "it never said hello".to_owned(),
-    })?;
-    Ok(DirtyRun { profiled, ..found })
-}
-
+/// Takes a report of the probe among the findings.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "other reports are of other routes"
 )]
-fn understood(reports: Vec<Report>) -> Option<DirtyRun> {
-    let mut found = DirtyRun::default();
-    let mut hello = None;
-    for report in reports {
-        match report {
-            Report::Hello(report) => hello = Some(report),
-            Report::DirtyPhase(report) => found.phases.push(report),
-            Report::DirtyLoss(report) => found.losses.push(report),
-            Report::DirtyUnavailable(report) => found.unavailable.push(report),
-            _ => {}
-        }
+pub(super) fn take(run: &mut DirtyRun, report: Report) {
+    match report {
+        Report::DirtyPhase(report) => run.phases.push(report),
+        Report::DirtyLoss(report) => run.losses.push(report),
+        Report::DirtyUnavailable(report) => run.unavailable.push(report),
+        _ => {}
     }
-    Some(DirtyRun {
-        hello: hello?,
-        ..found
-    })
 }
 
 #[cfg(test)]
@@ -157,11 +117,5 @@ mod tests {
             ]
         );
         assert_eq!(lines.len(), 8);
-    }
-
-    #[test]
-    fn a_guest_that_says_no_hello_is_malformed() {
-        assert!(understood(vec![Report::Hello(Hello::default())]).is_some());
-        assert!(understood(vec![Report::Done]).is_none());
     }
 }

@@ -12,7 +12,6 @@ use pagetoll_protocol::report::{DirtyLoss, DirtyPhase};
 use pagetoll_pv::rows::per;
 
 use super::guest::DirtyRun;
-use crate::profile::Sample;
 
 /// The phases, in the order in which they run.
 const PHASES: [Operation; 8] = [
@@ -198,17 +197,15 @@ fn checks(line: Line, found: &[DirtyRun]) -> Vec<Check> {
     ]
 }
 
-/// Code that the first run has executed for a row.
-pub(super) fn sample_of<'a>(found: &'a [DirtyRun], row: &Row) -> Option<Sample<'a>> {
-    let run = found.first()?;
+/// The step whose code a row executed.
+pub(super) fn step_of(run: &DirtyRun, row: &Row) -> Option<usize> {
     let line = Line {
         mechanism: Mechanism::try_from(row.key.method.mechanism()?).ok()?,
         folio: row.key.folio?,
         phase: row.key.operation,
     };
     let median = median(run, line)?;
-    let step = run.phases.iter().position(|phase| phase == median)?;
-    run.profiled.as_ref()?.sample(step, row)
+    run.phases.iter().position(|phase| phase == median)
 }
 
 #[cfg(test)]

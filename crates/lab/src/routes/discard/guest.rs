@@ -3,21 +3,15 @@
 use pagetoll_bill::Order;
 use pagetoll_bill::route::Discard as Call;
 use pagetoll_bill::row::Backing;
-use pagetoll_host::Surroundings;
 use pagetoll_protocol::build;
 use pagetoll_protocol::report::{
     Discard, DiscardClearing, DiscardHeld, DiscardMisplaced, DiscardSingle, DiscardUnavailable,
-    Hello, Report,
+    Report,
 };
 use pagetoll_protocol::step::{DiscardStep, Discarded};
 use pagetoll_units::Pages;
 
-use crate::draft::Clock;
-use crate::error::LabError;
-use crate::kvm_host::{self, Materials};
 use crate::linux::Probe;
-use crate::profile::ProbeProfile;
-use crate::request::KernelRequest;
 
 /// Repetitions of each line, each with a machine of its own. The median counts: the difference is a timer interrupt.
 const REPEATS: u32 = 3;
@@ -36,7 +30,6 @@ pub(super) const PROBE: Probe = Probe {
 /// Reports of a boot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DiscardRun {
-    pub(super) hello: Hello,
     /// In the order in which they ran.
     pub(super) discards: Vec<Discard>,
     pub(super) singles: Vec<DiscardSingle>,
@@ -44,12 +37,10 @@ pub(crate) struct DiscardRun {
     pub(super) held: Vec<DiscardHeld>,
     pub(super) clearing: DiscardClearing,
     pub(super) unavailable: Vec<DiscardUnavailable>,
-    /// Code that was executed, where it was counted.
-    pub(super) profiled: Option<ProbeProfile>,
 }
 
 /// The steps of the probe: every call on memory of each backing, and the controls of the backing.
-fn steps_of_probe(order: &Order, backings: &[Backing]) -> Vec<DiscardStep> {
+pub(super) fn steps_of_probe(order: &Order, backings: &[Backing]) -> Vec<DiscardStep> {
     let of_backing = |&backing| {
         let calls = order.of::<Call>();
         let lines = calls
@@ -103,52 +94,21 @@ fn steps_of_call(order: &Order, backing: Backing, call: Call) -> Vec<DiscardStep
     steps.collect()
 }
 
-/// Boots once and gives what was reported.
-///
-/// # Errors
-/// Errors of the boot; [`LabError::Malformed`] for a guest that never said hello.
-pub(super) fn run(
-    backings: &[Backing],
-    request: &KernelRequest<'_>,
-    materials: &Materials,
-    run: u32,
-    clock: &Clock,
-    surroundings: Surroundings<'_>,
-) -> Result<DiscardRun, LabError> {
-    let name = kvm_host::name_of(request, materials, run);
-    let steps = steps_of_probe(&request.common.order, backings);
-    let probe_run = kvm_host::run(request, materials, &name, &steps, clock, surroundings)?;
-    let profiled = probe_run.profiled;
-    let found = understood(probe_run.reports).ok_or_else(|| LabError::Malformed {
-        boot: name,
-        problem: "it never said hello".to_owned(),
-    })?;
-    Ok(DiscardRun { profiled, ..found })
-}
-
+/// Takes a report of the probe among the findings.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "other reports are of other routes"
 )]
-fn understood(reports: Vec<Report>) -> Option<DiscardRun> {
-    let mut found = DiscardRun::default();
-    let mut hello = None;
-    for report in reports {
-        match report {
-            Report::Hello(report) => hello = Some(report),
-            Report::Discard(report) => found.discards.push(report),
-            Report::DiscardSingle(report) => found.singles.push(report),
-            Report::DiscardMisplaced(report) => found.misplaced.push(report),
-            Report::DiscardHeld(report) => found.held.push(report),
-            Report::DiscardClearing(report) => found.clearing = report,
-            Report::DiscardUnavailable(report) => found.unavailable.push(report),
-            _ => {}
-        }
+pub(super) fn take(run: &mut DiscardRun, report: Report) {
+    match report {
+        Report::Discard(report) => run.discards.push(report),
+        Report::DiscardSingle(report) => run.singles.push(report),
+        Report::DiscardMisplaced(report) => run.misplaced.push(report),
+        Report::DiscardHeld(report) => run.held.push(report),
+        Report::DiscardClearing(report) => run.clearing = report,
+        Report::DiscardUnavailable(report) => run.unavailable.push(report),
+        _ => {}
     }
-    Some(DiscardRun {
-        hello: hello?,
-        ..found
-    })
 }
 
 #[cfg(test)]
@@ -184,11 +144,5 @@ mod tests {
             ]
         );
         assert_eq!(lines.len(), 1 + 2 * (5 + 2 * 2 * 2));
-    }
-
-    #[test]
-    fn a_guest_that_says_no_hello_is_malformed() {
-        assert!(understood(vec![Report::Hello(Hello::default())]).is_some());
-        assert!(understood(vec![Report::Done]).is_none());
     }
 }

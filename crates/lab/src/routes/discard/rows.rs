@@ -10,7 +10,6 @@ use pagetoll_pv::rows::per;
 use pagetoll_units::Pages;
 
 use super::guest::{CONTROL_PAGES, DiscardRun};
-use crate::profile::Sample;
 
 /// Operations of a line.
 const OPERATIONS: [Operation; 3] = [
@@ -316,9 +315,8 @@ fn held(line: Line, found: &[DiscardRun]) -> Option<Check> {
     ))
 }
 
-/// Code that the first run has executed for a row.
-pub(super) fn sample_of<'a>(found: &'a [DiscardRun], row: &Row) -> Option<Sample<'a>> {
-    let run = found.first()?;
+/// The step whose code a row executed.
+pub(super) fn step_of(run: &DiscardRun, row: &Row) -> Option<usize> {
     let operation = row.key.operation;
     let line = Line {
         backing: row.key.backing?,
@@ -330,7 +328,7 @@ pub(super) fn sample_of<'a>(found: &'a [DiscardRun], row: &Row) -> Option<Sample
     let marked = [Operation::TouchBeside, Operation::TouchAgain];
     let touch = marked.iter().position(|marked| *marked == operation);
     let part = touch.map_or(1, |touch| touch + 2);
-    run.profiled.as_ref()?.sample(MARKED * repeat + part, row)
+    Some(MARKED * repeat + part)
 }
 
 #[cfg(test)]

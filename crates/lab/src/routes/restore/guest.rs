@@ -1,18 +1,12 @@
 //! A boot of a guest whose guests are restored: the probe's order, and what it reports.
 
-use pagetoll_host::Surroundings;
 use pagetoll_protocol::build;
-use pagetoll_protocol::report::{Hello, Report, Restore, RestoreUnavailable};
+use pagetoll_protocol::report::{Report, Restore, RestoreUnavailable};
 use pagetoll_protocol::step::{RestoreStep, Restored};
 use pagetoll_units::Pages;
 
 use super::Line;
-use crate::draft::Clock;
-use crate::error::LabError;
-use crate::kvm_host::{self, Materials};
 use crate::linux::Probe;
-use crate::profile::ProbeProfile;
-use crate::request::KernelRequest;
 
 /// Repetitions of each line, each with a machine and an image of its own. The median counts: the difference is a timer interrupt,
 /// and what the first finds to be set up.
@@ -30,12 +24,9 @@ pub(super) const PROBE: Probe = Probe {
 /// Reports of a boot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RestoreRun {
-    pub(super) hello: Hello,
     /// In the order in which they ran, controls among them.
     pub(super) restores: Vec<Counted>,
     pub(super) unavailable: Vec<RestoreUnavailable>,
-    /// Code that was executed, where it was counted.
-    pub(super) profiled: Option<ProbeProfile>,
 }
 
 /// Purpose of a restore.
@@ -72,49 +63,19 @@ pub(super) fn steps_of_probe(pages: Pages, lines: &[Line]) -> Vec<RestoreStep> {
     steps.collect()
 }
 
-/// Boots once and gives what was reported.
-///
-/// # Errors
-/// Errors of the boot; [`LabError::Malformed`] for a guest that never said hello.
-pub(super) fn run(
-    steps: &[RestoreStep],
-    request: &KernelRequest<'_>,
-    materials: &Materials,
-    run: u32,
-    clock: &Clock,
-    surroundings: Surroundings<'_>,
-) -> Result<RestoreRun, LabError> {
-    let name = kvm_host::name_of(request, materials, run);
-    let probe_run = kvm_host::run(request, materials, &name, steps, clock, surroundings)?;
-    let profiled = probe_run.profiled;
-    let found = understood(probe_run.reports).ok_or_else(|| LabError::Malformed {
-        boot: name,
-        problem: "it never said hello".to_owned(),
-    })?;
-    Ok(RestoreRun { profiled, ..found })
-}
-
+/// Takes a report of the probe among the findings.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "other reports are of other routes"
 )]
-fn understood(reports: Vec<Report>) -> Option<RestoreRun> {
-    let mut found = RestoreRun::default();
-    let mut hello = None;
+pub(super) fn take(run: &mut RestoreRun, report: Report) {
     let counted = |purpose, restore| Counted { purpose, restore };
-    for report in reports {
-        match report {
-            Report::Hello(report) => hello = Some(report),
-            Report::Restore(one) => found.restores.push(counted(Purpose::Bill, one)),
-            Report::RestoreControl(one) => found.restores.push(counted(Purpose::Control, one)),
-            Report::RestoreUnavailable(report) => found.unavailable.push(report),
-            _ => {}
-        }
+    match report {
+        Report::Restore(one) => run.restores.push(counted(Purpose::Bill, one)),
+        Report::RestoreControl(one) => run.restores.push(counted(Purpose::Control, one)),
+        Report::RestoreUnavailable(report) => run.unavailable.push(report),
+        _ => {}
     }
-    Some(RestoreRun {
-        hello: hello?,
-        ..found
-    })
 }
 
 #[cfg(test)]
@@ -133,11 +94,5 @@ mod tests {
             steps,
             "control read 1 512\nbill read 1 1024 3\ncontrol uffd 16 512\nbill uffd 16 1024 3\n"
         );
-    }
-
-    #[test]
-    fn a_guest_that_says_no_hello_is_malformed() {
-        assert!(understood(vec![Report::Hello(Hello::default())]).is_some());
-        assert!(understood(vec![Report::Done]).is_none());
     }
 }

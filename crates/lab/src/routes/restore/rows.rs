@@ -13,7 +13,6 @@ use pagetoll_units::Pages;
 
 use super::Line;
 use super::guest::{Purpose, RestoreRun};
-use crate::profile::Sample;
 
 /// Boundary of a restore: its operation in bills.
 const BOUNDARIES: [Operation; 3] = [
@@ -270,18 +269,17 @@ fn laziness(line: Line, found: &[RestoreRun]) -> Option<Check> {
     ))
 }
 
-/// Code that the first run has executed until the last page: the boundaries before it have none of their own.
-pub(super) fn sample_of<'a>(found: &'a [RestoreRun], row: &Row) -> Option<Sample<'a>> {
+/// The step whose code a row executed: until the last page, and the boundaries before it have none of their own.
+pub(super) fn step_of(run: &RestoreRun, row: &Row) -> Option<usize> {
     if row.key.operation != Operation::LastPage {
         return None;
     }
-    let run = found.first()?;
     let line = Line {
         mechanism: Mechanism::try_from(row.key.method.mechanism()?).ok()?,
         batch: row.key.batch,
     };
     let (place, _) = median(run, line)?;
-    run.profiled.as_ref()?.sample(place, row)
+    Some(place)
 }
 
 #[cfg(test)]
