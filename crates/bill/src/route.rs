@@ -164,6 +164,28 @@ struct Description {
     examples: &'static str,
 }
 
+/// Facts of a route of pages, unless it says otherwise.
+const OF_PAGES: Description = Description {
+    summary: "",
+    item: PAGE,
+    is_xen_pv: false,
+    is_vfio: false,
+    best: Backend::Lab,
+    examples: "",
+};
+
+/// Facts of a route of Xen PV guests.
+const OF_XEN_PV: Description = Description {
+    is_xen_pv: true,
+    ..OF_PAGES
+};
+
+/// Facts of a route of this host's guests: it is about this host, so measurements come first.
+const OF_KVM_HOST: Description = Description {
+    best: Backend::Live,
+    ..OF_PAGES
+};
+
 impl Route {
     /// Summary in one line.
     #[must_use]
@@ -199,8 +221,7 @@ impl Route {
         self.description().is_vfio
     }
 
-    /// Backend with the best evidence: exact counts before measurements before models; but a route that is about this
-    /// host is measured.
+    /// Backend with the best evidence: exact counts before measurements before models.
     #[must_use]
     pub const fn best_backend(self) -> Backend {
         self.description().best

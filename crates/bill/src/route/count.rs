@@ -1,15 +1,11 @@
 //! The way to count a program of the user's own.
 
 use super::mechanism::mechanisms;
-use super::{Description, OPERATION};
-use crate::kinds::Backend;
+use super::{Description, OF_PAGES, OPERATION};
 
 pub(super) const DESCRIPTION: Description = Description {
     summary: "run a program of your own, natively and as a Xen PV dom0",
     item: OPERATION,
-    is_xen_pv: false,
-    is_vfio: false,
-    best: Backend::Lab,
     examples: "\
 Examples:
   pagetoll count --vary 4096 -- ./touch {n}
@@ -22,6 +18,7 @@ Examples:
       Between PAGETOLL_BEGIN and PAGETOLL_END of pagetoll.h
   pagetoll count --vary 4096 --output new.json -- ./touch {n} && pagetoll diff base.json new.json
       A gate: fails above the tolerance and the spreads of both",
+    ..OF_PAGES
 };
 
 mechanisms! {

@@ -1,15 +1,10 @@
 //! The ways to page a guest's memory in on demand.
 
 use super::mechanism::mechanisms;
-use super::{Description, PAGE};
-use crate::kinds::Backend;
+use super::{Description, OF_KVM_HOST};
 
 pub(super) const DESCRIPTION: Description = Description {
     summary: "page memory in on demand, by userfaultfd or vCPU exits",
-    item: PAGE,
-    is_xen_pv: false,
-    is_vfio: false,
-    best: Backend::Live,
     examples: "\
 Examples:
   pagetoll bill demand
@@ -20,6 +15,7 @@ Examples:
       A machine of 256 CPUs, beside what was published of one
   pagetoll bill demand --on lab --kernel fix:kvm-exit-on-missing
       Counted, on a kernel whose memslots can exit on missing pages",
+    ..OF_KVM_HOST
 };
 
 mechanisms! {

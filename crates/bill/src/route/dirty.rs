@@ -1,15 +1,10 @@
 //! The ways to find which pages of a guest were written.
 
 use super::mechanism::mechanisms;
-use super::{Description, PAGE};
-use crate::kinds::Backend;
+use super::{Description, OF_KVM_HOST};
 
 pub(super) const DESCRIPTION: Description = Description {
     summary: "find the pages that a guest wrote, and what is lost on the way",
-    item: PAGE,
-    is_xen_pv: false,
-    is_vfio: false,
-    best: Backend::Live,
     examples: "\
 Examples:
   pagetoll bill dirty
@@ -18,6 +13,7 @@ Examples:
       Two mechanisms on small pages
   pagetoll bill dirty --pages 4096 --runs 1
       A first look, in seconds",
+    ..OF_KVM_HOST
 };
 
 mechanisms! {

@@ -1,16 +1,11 @@
 //! The ways to give memory of a guest back to the host.
 
 use super::mechanism::mechanisms;
-use super::{Description, PAGE};
-use crate::kinds::Backend;
+use super::{Description, OF_KVM_HOST};
 use crate::row::{Backing, Found};
 
 pub(super) const DESCRIPTION: Description = Description {
     summary: "discard memory of a guest, and what that frees and takes away beside",
-    item: PAGE,
-    is_xen_pv: false,
-    is_vfio: false,
-    best: Backend::Live,
     examples: "\
 Examples:
   pagetoll bill discard
@@ -21,6 +16,7 @@ Examples:
       Single pages of huge ones, and whole ones
   pagetoll bill discard --on lab --backing anonymous,thp --profile
       Instructions of the host's kernel, exits of the guest, and in which functions they are",
+    ..OF_KVM_HOST
 };
 
 mechanisms! {

@@ -1,21 +1,17 @@
 //! The ways to set a page-table entry.
 
 use super::mechanism::mechanisms;
-use super::{Description, PAGE};
-use crate::kinds::Backend;
+use super::{Description, OF_XEN_PV};
 
 pub(super) const DESCRIPTION: Description = Description {
     summary: "set a page-table entry on a page fault of a Xen PV guest",
-    item: PAGE,
-    is_xen_pv: true,
-    is_vfio: false,
-    best: Backend::Lab,
     examples: "\
 Examples:
   pagetoll bill fault
       64-bit and 32-bit guests; builds a Xen with CONFIG_PV32 once
   pagetoll bill fault --mechanism emulate,hypercall
       64-bit guests only",
+    ..OF_XEN_PV
 };
 
 mechanisms! {

@@ -1,15 +1,11 @@
 //! The ways to flush a TLB of everything, by what the tables and CR4 allow.
 
 use super::mechanism::mechanisms;
-use super::{Description, OPERATION};
-use crate::kinds::Backend;
+use super::{Description, OF_XEN_PV, OPERATION};
 
 pub(super) const DESCRIPTION: Description = Description {
     summary: "flush TLBs with and without global pages",
     item: OPERATION,
-    is_xen_pv: true,
-    is_vfio: false,
-    best: Backend::Lab,
     examples: "\
 Examples:
   pagetoll bill flush
@@ -18,6 +14,7 @@ Examples:
       32 vCPUs that queue for flush_lock, modelled
   pagetoll bill flush --on sim --mechanism global-pages --timeline flush.folded
       Who holds the lock and who waits, for a flame graph",
+    ..OF_XEN_PV
 };
 
 mechanisms! {

@@ -1,8 +1,7 @@
 //! The ways to have Xen deliver events after they were unmasked.
 
 use super::mechanism::mechanisms;
-use super::{Description, Item};
-use crate::kinds::Backend;
+use super::{Description, Item, OF_XEN_PV};
 
 pub(super) const DESCRIPTION: Description = Description {
     summary: "unmask event channels in a Xen PV guest",
@@ -10,13 +9,11 @@ pub(super) const DESCRIPTION: Description = Description {
         one: "unmask",
         many: "unmasks",
     },
-    is_xen_pv: true,
-    is_vfio: false,
-    best: Backend::Lab,
     examples: "\
 Examples:
   pagetoll bill irq
       Unmasking while no event is pending, and while one is",
+    ..OF_XEN_PV
 };
 
 mechanisms! {

@@ -1,15 +1,10 @@
 //! The ways to move a running guest's memory to another process.
 
 use super::mechanism::mechanisms;
-use super::{Description, PAGE};
-use crate::kinds::Backend;
+use super::{Description, OF_KVM_HOST};
 
 pub(super) const DESCRIPTION: Description = Description {
     summary: "migrate a running guest to another process: downtime, total and stall",
-    item: PAGE,
-    is_xen_pv: false,
-    is_vfio: false,
-    best: Backend::Live,
     examples: "\
 Examples:
   pagetoll bill migrate
@@ -18,6 +13,7 @@ Examples:
       A guest that writes faster than most
   pagetoll bill migrate --mechanism postcopy-uffd,postcopy-exit --bandwidth 1200
       Missing pages over 10 Gbit/s",
+    ..OF_KVM_HOST
 };
 
 mechanisms! {

@@ -1,15 +1,11 @@
 //! The ways to pin and account memory for DMA.
 
 use super::mechanism::mechanisms;
-use super::{Description, PAGE};
-use crate::kinds::Backend;
+use super::{Description, OF_PAGES};
 
 pub(super) const DESCRIPTION: Description = Description {
     summary: "pin memory for DMA through VFIO",
-    item: PAGE,
-    is_xen_pv: false,
     is_vfio: true,
-    best: Backend::Lab,
     examples: "\
 Examples:
   pagetoll bill pin --kernel debian:trixie-backports/6.17 --kernel debian:trixie-backports/6.18
@@ -18,6 +14,7 @@ Examples:
       Itemised by function
   pagetoll bill pin --on live
       The pinning loops on this CPU",
+    ..OF_PAGES
 };
 
 mechanisms! {

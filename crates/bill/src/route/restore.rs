@@ -1,15 +1,10 @@
 //! The ways to bring a guest's memory back from an image.
 
 use super::mechanism::mechanisms;
-use super::{Description, PAGE};
-use crate::kinds::Backend;
+use super::{Description, OF_KVM_HOST};
 
 pub(super) const DESCRIPTION: Description = Description {
     summary: "restore a guest's memory from an image, alone and with clones",
-    item: PAGE,
-    is_xen_pv: false,
-    is_vfio: false,
-    best: Backend::Live,
     examples: "\
 Examples:
   pagetoll bill restore
@@ -22,6 +17,7 @@ Examples:
       Write the pages that a run touched, to be touched again
   pagetoll bill restore --on lab --profile
       Instructions until each boundary, from a warm page cache, and in which functions they are",
+    ..OF_KVM_HOST
 };
 
 mechanisms! {

@@ -1,8 +1,7 @@
 //! The ways to load TLS descriptors at a context switch.
 
 use super::mechanism::mechanisms;
-use super::{Description, Item};
-use crate::kinds::Backend;
+use super::{Description, Item, OF_XEN_PV};
 
 pub(super) const DESCRIPTION: Description = Description {
     summary: "update TLS descriptors at a context switch of a Xen PV guest",
@@ -10,13 +9,11 @@ pub(super) const DESCRIPTION: Description = Description {
         one: "switch",
         many: "switches",
     },
-    is_xen_pv: true,
-    is_vfio: false,
-    best: Backend::Lab,
     examples: "\
 Examples:
   pagetoll bill switch
       Tasks that differ in none, one and all three of their TLS descriptors",
+    ..OF_XEN_PV
 };
 
 mechanisms! {

@@ -1,15 +1,10 @@
 //! The ways to get and clear page-table entries.
 
 use super::mechanism::mechanisms;
-use super::{Description, PAGE};
-use crate::kinds::Backend;
+use super::{Description, OF_XEN_PV};
 
 pub(super) const DESCRIPTION: Description = Description {
     summary: "get and clear page-table entries of a Xen PV guest",
-    item: PAGE,
-    is_xen_pv: true,
-    is_vfio: false,
-    best: Backend::Lab,
     examples: "\
 Examples:
   pagetoll bill unmap
@@ -22,6 +17,7 @@ Examples:
       On a kernel and a Xen of your own
   pagetoll bill unmap --kernel fix:none --kernel fix:xen-pv-get-and-clear
       The same kernel without and with a fix, side by side",
+    ..OF_XEN_PV
 };
 
 mechanisms! {
