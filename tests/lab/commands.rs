@@ -87,7 +87,7 @@ pub(crate) fn run(request: &Request, surroundings: Surroundings<'_>) -> Result<O
     let Surroundings { cache, stop, .. } = surroundings;
     let source = &request.guest.kernel;
     let kernel = kernel::obtain(source, Arch::X86_64, cache, Freshness::Cached, stop)?;
-    let survey = build::survey(cache, stop)?;
+    let survey = build::SURVEY.build(Arch::X86_64, cache, stop)?;
     let mut programs = vec![(SURVEY.to_owned(), survey)];
     programs.extend(request.files.clone());
     let platform = match request.host {

@@ -108,7 +108,7 @@ impl Guest {
                 let images = Images {
                     xen: None,
                     linux: &kernel.image,
-                    init: &build::init(self.arch, cache, stop)?,
+                    init: &build::INIT.build(self.arch, cache, stop)?,
                 };
                 let huge_pages = HugePages {
                     two_mib: huge_pages,

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use pagetoll_backend::{Phase, Stop};
+use pagetoll_backend::Phase;
 use pagetoll_bill::Arch;
-use pagetoll_host::cache::{Cache, Entry};
+use pagetoll_host::cache::Entry;
 use pagetoll_host::tools::{self, Images};
 use pagetoll_host::{Error, Surroundings};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::modules::{Module, ModuleTree};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
-use pagetoll_protocol::build;
+use pagetoll_protocol::build::{self, Program};
 use pagetoll_protocol::step::Step;
 
 use crate::error::LabError;
@@ -23,11 +23,9 @@ use crate::vm::options::{Boot, BootOptions};
 
 /// A program that init runs by an order of its own.
 pub(crate) struct Probe {
-    /// Its file in the guest.
-    pub(crate) name: &'static str,
+    pub(crate) program: &'static Program,
     /// The file of its order.
     pub(crate) order: &'static str,
-    pub(crate) build: fn(Arch, &Cache, &Stop) -> Result<PathBuf, Error>,
 }
 
 /// The programs that run inside, built.
@@ -40,7 +38,7 @@ pub(crate) struct Programs {
 impl Programs {
     /// The probe's file in the guest.
     pub(crate) fn probe_name(&self) -> &'static str {
-        self.probe.name
+        self.probe.program.name
     }
 
     pub(crate) fn build(
@@ -51,8 +49,8 @@ impl Programs {
         let Surroundings { cache, stop, .. } = surroundings;
         Ok(Self {
             probe,
-            init_file: build::init(arch, cache, stop)?,
-            probe_file: (probe.build)(arch, cache, stop)?,
+            init_file: build::INIT.build(arch, cache, stop)?,
+            probe_file: probe.program.build(arch, cache, stop)?,
         })
     }
 }
@@ -191,7 +189,7 @@ impl NativeBoot<'_> {
         } = self.programs;
         let mut files = GuestFiles::new(self.machine.firmware);
         files.program("init", init_file)?;
-        files.program(probe.name, probe_file)?;
+        files.program(probe.program.name, probe_file)?;
         files.steps(&steps_of_init(probe, modules, self.last));
         files.deliver(probe.order, self.probe_order.as_bytes());
         if let Some(file) = &self.file {
@@ -211,7 +209,7 @@ pub(crate) fn in_guest(module: &Module) -> String {
 
 fn steps_of_init(probe: &Probe, modules: &[String], last: &[Step]) -> Vec<Step> {
     let run = Step::Run {
-        program: probe.name,
+        program: probe.program.name,
         order: probe.order,
     };
     [Step::Settle]
@@ -229,9 +227,8 @@ mod tests {
     #[test]
     fn modules_are_loaded_before_the_probe_runs() {
         let probe = Probe {
-            name: "demand-probe",
+            program: &build::DEMAND_PROBE,
             order: "demand-order",
-            build: build::demand_probe,
         };
         let modules = ["modules/kvm.ko".into(), "modules/kvm_amd.ko".into()];
         let order = pagetoll_protocol::step::order(&steps_of_init(&probe, &modules, &[]));

@@ -30,8 +30,10 @@ type Sources = &'static [(&'static str, &'static str)];
 const SOURCES: Sources = include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 
 /// A program that runs in a guest, and how it is compiled.
-struct Program {
-    name: &'static str,
+#[derive(Debug)]
+pub struct Program {
+    /// Name of its file.
+    pub name: &'static str,
     /// The folders of its sources.
     folders: &'static [&'static str],
     arguments: &'static [&'static str],
@@ -46,7 +48,8 @@ const fn on_linux(name: &'static str, folders: &'static [&'static str]) -> Progr
     }
 }
 
-const INIT: Program = on_linux(
+/// The program that a guest starts with.
+pub static INIT: Program = on_linux(
     "init",
     &[
         "lib",
@@ -59,12 +62,15 @@ const INIT: Program = on_linux(
         "init/checks",
     ],
 );
-const PIN_PROBE: Program = on_linux(
+/// Maps memory for DMA.
+pub static PIN_PROBE: Program = on_linux(
     "pin-probe",
     &["lib", "lib/linux", "lib/linux/guest", "pin-probe"],
 );
-const SURVEY: Program = on_linux("survey", &["lib", "lib/linux", "lib/linux/guest", "survey"]);
-const DEMAND_PROBE: Program = on_linux(
+/// Reports what of a machine's settings has changed.
+pub static SURVEY: Program = on_linux("survey", &["lib", "lib/linux", "lib/linux/guest", "survey"]);
+/// Has guests of its own, and pages their memory in.
+pub static DEMAND_PROBE: Program = on_linux(
     "demand-probe",
     &[
         "lib",
@@ -75,7 +81,8 @@ const DEMAND_PROBE: Program = on_linux(
         "demand-probe/machine",
     ],
 );
-const DIRTY_PROBE: Program = on_linux(
+/// Has guests of its own, and finds which pages they write.
+pub static DIRTY_PROBE: Program = on_linux(
     "dirty-probe",
     &[
         "lib",
@@ -88,7 +95,8 @@ const DIRTY_PROBE: Program = on_linux(
         "dirty-probe",
     ],
 );
-const DISCARD_PROBE: Program = on_linux(
+/// Has guests of its own, and discards their memory.
+pub static DISCARD_PROBE: Program = on_linux(
     "discard-probe",
     &[
         "lib",
@@ -101,7 +109,8 @@ const DISCARD_PROBE: Program = on_linux(
         "discard-probe",
     ],
 );
-const RESTORE_PROBE: Program = on_linux(
+/// Has guests of its own, and restores their memory from images.
+pub static RESTORE_PROBE: Program = on_linux(
     "restore-probe",
     &[
         "lib",
@@ -114,8 +123,8 @@ const RESTORE_PROBE: Program = on_linux(
         "restore-probe",
     ],
 );
-/// A program of its own, so that what is added to it moves no count of demand-probe.
-const KVM_CASES: Program = on_linux(
+/// Runs the cases of `conformance/kvm`; what is added to it moves no count of demand-probe.
+pub static KVM_CASES: Program = on_linux(
     "kvm-cases",
     &[
         "lib",
@@ -125,7 +134,8 @@ const KVM_CASES: Program = on_linux(
         "demand-probe/conformance",
     ],
 );
-const RUNNER: Program = on_linux(
+/// Runs a program of the user's own.
+pub static RUNNER: Program = on_linux(
     "runner",
     &[
         "lib",
@@ -136,7 +146,8 @@ const RUNNER: Program = on_linux(
         "runner",
     ],
 );
-const PV32_PROBE: Program = Program {
+/// The kernel of a 32-bit PV dom0.
+pub static PV32_PROBE: Program = Program {
     name: "pv32-probe",
     folders: &["lib", "pv32-probe", "pv32-probe/freestanding"],
     arguments: PV32_KERNEL,
@@ -165,86 +176,6 @@ const PV32_KERNEL: &[&str] = &[
     "-Wl,--build-id=none",
 ];
 
-/// The static program that a guest starts with.
-///
-/// # Errors
-/// [`Error::Process`] when it does not compile; those of the cache.
-pub fn init(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&INIT, arch, cache, stop)
-}
-
-/// The static program that maps memory for DMA.
-///
-/// # Errors
-/// As [`init`].
-pub fn pin_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&PIN_PROBE, arch, cache, stop)
-}
-
-/// The static program that has guests of its own and pages their memory in.
-///
-/// # Errors
-/// As [`init`].
-pub fn demand_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&DEMAND_PROBE, arch, cache, stop)
-}
-
-/// The static program that has guests of its own and finds which pages they write.
-///
-/// # Errors
-/// As [`init`].
-pub fn dirty_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&DIRTY_PROBE, arch, cache, stop)
-}
-
-/// The static program that has guests of its own and discards their memory.
-///
-/// # Errors
-/// Errors of [`init`].
-pub fn discard_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&DISCARD_PROBE, arch, cache, stop)
-}
-
-/// The static program that has guests of its own and restores their memory from images.
-///
-/// # Errors
-/// Errors of [`init`].
-pub fn restore_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&RESTORE_PROBE, arch, cache, stop)
-}
-
-/// The static program that runs the cases of `conformance/kvm`.
-///
-/// # Errors
-/// As [`init`].
-pub fn kvm_cases(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&KVM_CASES, arch, cache, stop)
-}
-
-/// The static program that runs a program of the user's own.
-///
-/// # Errors
-/// Errors of [`init`].
-pub fn runner(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&RUNNER, arch, cache, stop)
-}
-
-/// The static program that reports what of a machine's settings has changed.
-///
-/// # Errors
-/// As [`init`].
-pub fn survey(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&SURVEY, Arch::X86_64, cache, stop)
-}
-
-/// The kernel of a 32-bit PV dom0.
-///
-/// # Errors
-/// As [`init`].
-pub fn pv32_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&PV32_PROBE, Arch::X86_64, cache, stop)
-}
-
 /// The sources in some folders, not those below them.
 fn sources(folders: &[&str]) -> impl Iterator<Item = (&'static str, &'static str)> {
     let is_in = |name: &str| {
@@ -254,31 +185,37 @@ fn sources(folders: &[&str]) -> impl Iterator<Item = (&'static str, &'static str
     SOURCES.iter().copied().filter(move |(name, _)| is_in(name))
 }
 
-fn program(program: &Program, arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    let Program {
-        name,
-        folders,
-        arguments,
-    } = program;
-    let carried: Vec<_> = sources(folders).collect();
-    let built_from = format!("{carried:?} {arguments:?} {}", compiler(arch, stop)?);
-    let key = sha256_of(built_from.as_bytes());
-    let made = cache.entry(&format!("guests/{name}-{key}"), stop, |place| {
-        let scratch = cache.scratch();
-        let folder = scratch.create_dir()?;
-        write_sources(folder, folders)?;
-        let is_unit = |name: &&str| name.ends_with(".c") || name.ends_with(".S");
-        let units = carried.iter().map(|(name, _)| *name).filter(is_unit);
-        let compile = Run::new(Tool::compiler(arch).program())
-            .current_dir(folder)
-            .temporary(folder)
-            .args(*arguments)
-            .arg("-o")
-            .arg(place)
-            .args(units);
-        run_to_end(&compile, BUILD_LIMIT, stop).map(drop)
-    })?;
-    made.file("")
+impl Program {
+    /// Builds it, unless it is in the cache.
+    ///
+    /// # Errors
+    /// [`Error::Process`] when it does not compile; those of the cache.
+    pub fn build(&self, arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+        let Self {
+            name,
+            folders,
+            arguments,
+        } = self;
+        let carried: Vec<_> = sources(folders).collect();
+        let built_from = format!("{carried:?} {arguments:?} {}", compiler(arch, stop)?);
+        let key = sha256_of(built_from.as_bytes());
+        let made = cache.entry(&format!("guests/{name}-{key}"), stop, |place| {
+            let scratch = cache.scratch();
+            let folder = scratch.create_dir()?;
+            write_sources(folder, folders)?;
+            let is_unit = |name: &&str| name.ends_with(".c") || name.ends_with(".S");
+            let units = carried.iter().map(|(name, _)| *name).filter(is_unit);
+            let compile = Run::new(Tool::compiler(arch).program())
+                .current_dir(folder)
+                .temporary(folder)
+                .args(*arguments)
+                .arg("-o")
+                .arg(place)
+                .args(units);
+            run_to_end(&compile, BUILD_LIMIT, stop).map(drop)
+        })?;
+        made.file("")
+    }
 }
 
 /// The probe module for these headers, or a sentence that says why there is none.
@@ -396,16 +333,16 @@ mod tests {
     #[test]
     fn every_source_belongs_to_a_program() {
         let programs = [
-            INIT,
-            PIN_PROBE,
-            DEMAND_PROBE,
-            DIRTY_PROBE,
-            DISCARD_PROBE,
-            RESTORE_PROBE,
-            KVM_CASES,
-            SURVEY,
-            RUNNER,
-            PV32_PROBE,
+            &INIT,
+            &PIN_PROBE,
+            &DEMAND_PROBE,
+            &DIRTY_PROBE,
+            &DISCARD_PROBE,
+            &RESTORE_PROBE,
+            &KVM_CASES,
+            &SURVEY,
+            &RUNNER,
+            &PV32_PROBE,
         ];
         let mut folders: Vec<_> = programs
             .iter()
@@ -433,10 +370,13 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
-        let first = init(Arch::X86_64, &cache, &Stop::new()).unwrap();
+        let first = INIT.build(Arch::X86_64, &cache, &Stop::new()).unwrap();
         let made = fs::metadata(&first).unwrap().modified().unwrap();
         assert_eq!(&fs::read(&first).unwrap()[..4], b"\x7fELF");
-        assert_eq!(init(Arch::X86_64, &cache, &Stop::new()).unwrap(), first);
+        assert_eq!(
+            INIT.build(Arch::X86_64, &cache, &Stop::new()).unwrap(),
+            first
+        );
         assert_eq!(fs::metadata(&first).unwrap().modified().unwrap(), made);
     }
 
@@ -498,7 +438,12 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
-        let kernel = fs::read(pv32_probe(&cache, &Stop::new()).unwrap()).unwrap();
+        let kernel = fs::read(
+            PV32_PROBE
+                .build(Arch::X86_64, &cache, &Stop::new())
+                .unwrap(),
+        )
+        .unwrap();
         // ELFCLASS32, EM_386.
         assert_eq!((&kernel[..5], kernel[18]), (&b"\x7fELF\x01"[..], 3));
         let has = |text: &[u8]| kernel.windows(text.len()).any(|window| window == text);

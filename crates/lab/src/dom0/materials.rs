@@ -85,7 +85,7 @@ impl Materials {
         phase.step("guest programs");
         let materials = Self {
             vmlinux: kernel.vmlinux(cache, stop)?,
-            init: build::init(Arch::X86_64, cache, stop)?,
+            init: build::INIT.build(Arch::X86_64, cache, stop)?,
             probe: build::xen_probe(&kernel.headers, cache, stop)?,
             privcmd: kernel.xen_driver("xen-privcmd")?,
             pv32: None,
@@ -108,7 +108,7 @@ impl Materials {
         surroundings: Surroundings<'_>,
     ) -> Result<(), Error> {
         self.pv32 = Some(Pv32 {
-            kernel: build::pv32_probe(surroundings.cache, surroundings.stop)?,
+            kernel: build::PV32_PROBE.build(Arch::X86_64, surroundings.cache, surroundings.stop)?,
             xen: xen::pv32::obtain(xen, &self.xen, freshness, surroundings)?,
         });
         Ok(())

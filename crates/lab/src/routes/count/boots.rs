@@ -166,8 +166,8 @@ impl Materials {
         let counter = Counter::obtain(asked.arch, Detail::Stacks, cache, stop)?;
         let materials = Self {
             xen,
-            init: build::init(asked.arch, cache, stop)?,
-            runner: build::runner(asked.arch, cache, stop)?,
+            init: build::INIT.build(asked.arch, cache, stop)?,
+            runner: build::RUNNER.build(asked.arch, cache, stop)?,
             native: match asked.arch {
                 Arch::X86_64 => image.soonest(cache, stop)?,
                 Arch::Arm64 => image.image.clone(),

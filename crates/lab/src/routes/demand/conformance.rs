@@ -26,9 +26,8 @@ use crate::vm::options::BootOptions;
 const NAME: &str = "conformance";
 /// Its order are the cases themselves.
 const PROBE: Probe = Probe {
-    name: "kvm-cases",
+    program: &build::KVM_CASES,
     order: "cases",
-    build: build::kvm_cases,
 };
 /// Pages of the cases, which are few beside those of the kernel.
 const PAGES: Pages = Pages(0);

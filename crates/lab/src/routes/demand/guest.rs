@@ -24,9 +24,8 @@ pub(super) const BASELINE: Mechanism = Mechanism::Populated;
 
 /// The probe that bills and checks.
 pub(super) const PROBE: Probe = Probe {
-    name: "demand-probe",
+    program: &build::DEMAND_PROBE,
     order: "demand-order",
-    build: build::demand_probe,
 };
 
 /// Reports of a boot.

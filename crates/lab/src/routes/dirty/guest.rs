@@ -20,9 +20,8 @@ const CHUNK: Pages = Pages(512);
 
 /// The probe that bills and checks.
 pub(super) const PROBE: Probe = Probe {
-    name: "dirty-probe",
+    program: &build::DIRTY_PROBE,
     order: "dirty-order",
-    build: build::dirty_probe,
 };
 
 /// Reports of a boot.

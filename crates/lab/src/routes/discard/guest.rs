@@ -22,9 +22,8 @@ const CLEARED: Pages = Pages(64);
 
 /// The probe that bills and checks.
 pub(super) const PROBE: Probe = Probe {
-    name: "discard-probe",
+    program: &build::DISCARD_PROBE,
     order: "discard-order",
-    build: build::discard_probe,
 };
 
 /// Reports of a boot.

@@ -9,9 +9,8 @@ use pagetoll_protocol::build;
 use crate::linux::{Kernel, Modules, Probe, Programs};
 
 const PROBE: Probe = Probe {
-    name: "pin-probe",
+    program: &build::PIN_PROBE,
     order: "pin-order",
-    build: build::pin_probe,
 };
 
 /// Modules of a kernel that gives devices to user space.

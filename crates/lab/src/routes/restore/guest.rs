@@ -16,9 +16,8 @@ pub(super) const CONTROL_PAGES: Pages = Pages(512);
 
 /// The probe that bills and checks.
 pub(super) const PROBE: Probe = Probe {
-    name: "restore-probe",
+    program: &build::RESTORE_PROBE,
     order: "restore-order",
-    build: build::restore_probe,
 };
 
 /// Reports of a boot.
