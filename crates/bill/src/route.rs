@@ -314,6 +314,8 @@ mod tests {
     #[test]
     fn names_are_unique_within_a_route_and_mechanisms_know_their_route() {
         for &route in Route::ALL {
+            assert!(!route.summary().is_empty(), "{route}");
+            assert!(route.examples().starts_with("Examples:\n"), "{route}");
             for mechanism in route.mechanisms() {
                 assert_eq!(route.mechanism(mechanism.name()), Ok(mechanism));
                 assert_eq!(mechanism.route(), route);
