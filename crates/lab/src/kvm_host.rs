@@ -159,14 +159,15 @@ pub(crate) fn bill<P: Probed>(
             .map(boot)
             .collect::<Result<Vec<_>, LabError>>()
     })?;
-    let first = booted.first().map(|boot| boot.hello.clone());
-    let mut profiles = booted.iter().map(|boot| boot.profiled.clone());
-    let profile = profiles.next().flatten();
-    let found: Vec<_> = booted.into_iter().map(|boot| boot.found).collect();
+    let parts = booted.into_iter();
+    let parts = parts.map(|boot| (boot.found, (boot.hello, boot.profiled)));
+    let (found, others): (Vec<_>, Vec<_>) = parts.unzip();
+    let (hello, profile) = others.into_iter().next().unzip();
+    let profile = profile.flatten();
     let qemu = vm::qemu_version(*arch, surroundings.stop)?;
     let notes = P::NOTES.iter().copied().chain([note(*arch)]);
     let mut draft = Draft {
-        stack: stack(request.common, &materials, first.as_ref(), qemu),
+        stack: stack(request.common, &materials, hello.as_ref(), qemu),
         rows: route.rows(order, &found),
         notes: notes.map(str::to_owned).collect(),
         inputs: inputs(request.common, &materials)?,
