@@ -201,8 +201,8 @@ impl<'a> Plan<'a> {
     }
 
     fn compile_all(&self, fix: &Fix, changes: &Changes) -> Result<(), FixError> {
-        let mut all = fix.compiles.iter();
-        all.try_for_each(|other| self.compile_elsewhere(changes, other))
+        let mut all = fix.compiles(self.order.spec.series);
+        all.try_for_each(|other| self.compile_elsewhere(changes, &other))
     }
 
     fn kernel(&self, changes: &Changes) -> Result<KernelBuild, FixError> {
@@ -278,8 +278,9 @@ impl<'a> Plan<'a> {
     }
 
     /// Compiles objects of a patched tree in another configuration, and keeps nothing of it but the log.
-    fn compile_elsewhere(&self, changes: &Changes, other: &Compile) -> Result<(), FixError> {
-        let tools = match other.arch.as_str() {
+    fn compile_elsewhere(&self, changes: &Changes, other: &Compile<'_>) -> Result<(), FixError> {
+        let configuration = &other.configuration;
+        let tools = match configuration.arch.as_str() {
             "arm64" => {
                 tools::check(&[Tool::compiler(Arch::Arm64), Tool::linker(Arch::Arm64)])?;
                 Tool::prefix(Arch::Arm64)
@@ -289,17 +290,17 @@ impl<'a> Plan<'a> {
         let _working = self.lock_work()?;
         self.in_tree(changes, |usual| {
             let make = Make {
-                arch: &other.arch,
+                arch: &configuration.arch,
                 tools,
-                output: self.work().join(&other.name),
+                output: self.work().join(other.name),
                 log: usual.log.with_extension(format!("{}.log", other.name)),
                 ..usual.clone()
             };
-            let wanted = other.config.join("\n");
-            let known = other.where_known.join("\n");
+            let wanted = configuration.config.join("\n");
+            let known = configuration.where_known.join("\n");
             make.configure_only(&format!("{wanted}\n{known}\n"))?;
             self.require(&make, &wanted)?;
-            make.objects(&other.objects)?;
+            make.objects(other.targets)?;
             Ok(remove(&make.output)?)
         })
     }

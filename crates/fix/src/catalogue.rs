@@ -47,9 +47,9 @@ pub struct Fix {
     /// The checks that prove it.
     #[serde(rename = "check")]
     pub checks: Vec<Check>,
-    /// Configurations that it must compile in beside the lab's.
-    #[serde(default, rename = "compile")]
-    pub compiles: Vec<Compile>,
+    /// Targets of kbuild that must compile in a [`Configuration`], by its name.
+    #[serde(default)]
+    pub compile: BTreeMap<String, Vec<String>>,
     /// Patches, for each series of the program; the first is the default.
     pub series: Vec<Series>,
 }
@@ -127,12 +127,10 @@ impl Check {
     }
 }
 
-/// A small configuration and the objects that must compile in it.
+/// A small configuration of Linux in which fixes must compile, of `fixes/configurations.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Compile {
-    /// Label in messages and in the log's name.
-    pub name: String,
+pub struct Configuration {
     /// kbuild's `ARCH`: for arm64 with its cross compiler, for any other with this machine's.
     pub arch: String,
     /// Lines of a `.config`, set over `allnoconfig`.
@@ -140,8 +138,20 @@ pub struct Compile {
     /// Further lines, for the series that know these settings.
     #[serde(default)]
     pub where_known: Vec<String>,
+    /// True where it has PREEMPT_RT, which no series before 6.12 has.
+    #[serde(default)]
+    pub preempt_rt: bool,
+}
+
+/// Objects of a fix that must compile in a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compile<'a> {
+    /// Label of the configuration in messages and in the log's name.
+    pub name: &'a str,
+    /// Small configuration that they are compiled in.
+    pub configuration: Configuration,
     /// Targets of kbuild, such as `mm/memory.o`.
-    pub objects: Vec<String>,
+    pub targets: &'a [String],
 }
 
 /// Patches for one series of Linux or Xen.
@@ -211,6 +221,12 @@ fn read(folder: &'static Dir<'static>) -> Option<Result<Fix, toml::de::Error>> {
         readme: text("README.md").unwrap_or_default(),
         ..fix
     }))
+}
+
+/// The configurations by name.
+fn configurations() -> Result<BTreeMap<String, Configuration>, toml::de::Error> {
+    let file = FIXES.get_file("configurations.toml");
+    toml::from_str(file.and_then(File::contents_utf8).unwrap_or_default())
 }
 
 /// The patches of a folder by file name, which is their order.
@@ -291,6 +307,20 @@ impl Fix {
         let before = self.after.iter().filter_map(|name| find(name).ok());
         let patches = before.flat_map(|fix| fix.stack(series));
         patches.chain(self.patches(series)).collect()
+    }
+
+    /// Objects that must compile beside the lab's kernel, for each configuration that a series of Linux has.
+    pub(crate) fn compiles(&self, series: &Series) -> impl Iterator<Item = Compile<'_>> {
+        // A test reads them all.
+        let mut known = configurations().unwrap_or_default();
+        let compiles = self.compile.iter().filter_map(move |(name, targets)| {
+            Some(Compile {
+                name,
+                configuration: known.remove(name)?,
+                targets,
+            })
+        });
+        compiles.filter(|other| !other.configuration.preempt_rt || series.has_preempt_rt())
     }
 
     /// Text of the series' cover letter: subject, empty line, body.
@@ -396,6 +426,28 @@ mod tests {
             assert!(fix.kernel.is_none() || program(&fix.kernel) == expected(Program::Linux));
             assert!(fix.xen.is_none() || program(&fix.xen) == expected(Program::Xen));
         }
+    }
+
+    #[test]
+    fn every_configuration_is_read_and_compiled_by_a_fix() {
+        let known = configurations().unwrap();
+        let named = all().iter().flat_map(|fix| fix.compile.keys());
+        assert_eq!(
+            known.keys().collect::<BTreeSet<_>>(),
+            named.collect::<BTreeSet<_>>()
+        );
+        let names = |fix: &str, version: &str| {
+            let fix = find(fix).unwrap();
+            let mut series = fix.series.iter();
+            let series = series.find(|series| series.version == version).unwrap();
+            fix.compiles(series)
+                .map(|other| other.name)
+                .collect::<Vec<_>>()
+        };
+        let before = ["arm64", "i386-pae", "without-xen"];
+        assert_eq!(names("xen-pv-get-and-clear", "6.1"), before);
+        let since = ["arm64", "i386-pae", "preempt-rt", "without-xen"];
+        assert_eq!(names("xen-pv-get-and-clear", "7.3"), since);
     }
 
     fn every_series() -> impl Iterator<Item = (&'static Fix, &'static Series)> {
