@@ -277,7 +277,7 @@ impl<'a> Plan<'a> {
         Ok(remove(&self.work())?)
     }
 
-    /// Compiles objects of a patched tree in another configuration, and keeps nothing of it but the log.
+    /// Compiles objects of a patched tree in another configuration. They stay in the work folder, for the next tree.
     fn compile_elsewhere(&self, changes: &Changes, other: &Compile<'_>) -> Result<(), FixError> {
         let configuration = &other.configuration;
         let tools = match configuration.arch.as_str() {
@@ -300,8 +300,7 @@ impl<'a> Plan<'a> {
             let known = configuration.where_known.join("\n");
             make.configure_only(&format!("{wanted}\n{known}\n"))?;
             self.require(&make, &wanted)?;
-            make.objects(other.targets)?;
-            Ok(remove(&make.output)?)
+            make.objects(other.targets)
         })
     }
 
