@@ -9,9 +9,9 @@ use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
 
 use pagetoll_pv::routes;
 
-use crate::LiveError;
-use crate::host;
-use crate::routes::{demand, dirty, discard, migrate, pin, pv, restore, vfio};
+use crate::routes::{pin, pv, vfio};
+use pagetoll_live_guests::{dirty, discard, migrate, restore};
+use pagetoll_live_host::{LiveError, host};
 
 const LAB_ALONE: &str = "programs are counted in the lab alone";
 
@@ -42,7 +42,7 @@ impl Backend for Live {
 
     fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error> {
         Ok(match (spec.route, &spec.live.device, spec.live.bind) {
-            (Route::Demand, ..) => Box::new(demand::Request::new(spec)?),
+            (Route::Demand, ..) => Box::new(pagetoll_live_demand::Request::new(spec)?),
             (Route::Restore, ..) => Box::new(restore::Request::new(spec)?),
             (Route::Dirty, ..) => Box::new(dirty::Request::new(spec)?),
             (Route::Discard, ..) => Box::new(discard::Request::new(spec)?),
@@ -67,36 +67,6 @@ fn support(checked: Result<(), LiveError>) -> Support {
         |lacking| Support::No(lacking.to_string()),
         |()| Support::Yes,
     )
-}
-
-impl Prepared for demand::Request {
-    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
-        Ok(demand::bill(&self, context)?)
-    }
-}
-
-impl Prepared for restore::Request {
-    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
-        Ok(restore::bill(&self, context)?)
-    }
-}
-
-impl Prepared for dirty::Request {
-    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
-        Ok(dirty::bill(&self, context)?)
-    }
-}
-
-impl Prepared for discard::Request {
-    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
-        Ok(discard::bill(&self, context)?)
-    }
-}
-
-impl Prepared for migrate::Request {
-    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
-        Ok(migrate::bill(&self, context)?)
-    }
 }
 
 impl Prepared for pin::Request {

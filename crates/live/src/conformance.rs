@@ -23,8 +23,8 @@ use pagetoll_backend::Stop;
 use pagetoll_bill::spec::MemoryKind;
 use pagetoll_conformance::kvm::{Case, Need, Outcome, Version};
 
-use crate::descriptors::on_own_table;
-use crate::{LiveError, arch, gmem, guest_memory};
+use pagetoll_live_host::descriptors::on_own_table;
+use pagetoll_live_host::{LiveError, arch, gmem, guest_memory};
 use pagetoll_pager::{Delivery, Features, Userfaultfd};
 
 /// Answers of this host.

@@ -1,8 +1,8 @@
 //! Everything that a live bill of some route takes of this host.
 
-use crate::host::{self, Capability};
 use crate::pci;
 use crate::routes::pv::Surroundings;
+use pagetoll_live_host::host::{self, Capability};
 
 /// Tries every capability that live bills use; what a Xen PV guest's take, in guests of Xen alone.
 #[must_use]

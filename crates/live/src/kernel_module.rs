@@ -13,7 +13,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::LiveError;
+use pagetoll_live_host::LiveError;
 
 /// How long a module may be in use by a process that was killed. Assumed: longer than any step of a session.
 const IN_USE: Duration = Duration::from_secs(90);

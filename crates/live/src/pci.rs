@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::LiveError;
-use crate::host::{Capability, Level};
+use pagetoll_live_host::LiveError;
+use pagetoll_live_host::host::{Capability, Level};
 
 /// The driver by which user space gets a device.
 const VFIO: &str = "vfio-pci";

@@ -16,8 +16,8 @@ use pagetoll_host::cache::{Cache, Scratch};
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_protocol::report::{Blob, Report, object_in};
 
-use crate::LiveError;
-use crate::clock::Moment;
+use pagetoll_live_host::LiveError;
+use pagetoll_live_host::clock::Moment;
 
 /// How long an order may take. Assumed: a hundred times that of the default order on a slow machine.
 const LIMIT: Duration = Duration::from_secs(60 * 60);

@@ -1,12 +1,5 @@
-//! The routes that this host bills.
+//! The routes of this host that need no guest of its own.
 
-pub mod demand;
-pub(crate) mod dirty;
-pub(crate) mod discard;
-pub(crate) mod limits;
-pub mod migrate;
 pub(crate) mod pin;
 pub mod pv;
-pub mod restore;
-pub(crate) mod turns;
 pub(crate) mod vfio;

@@ -20,10 +20,10 @@ use pagetoll_protocol::report::Parameter;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use crate::LiveError;
 use crate::kernel_module;
 use crate::pci::Binding;
 use crate::routes::pv;
+use pagetoll_live_host::LiveError;
 
 /// The hidden command of the process that restores this host.
 const COMMAND: &str = "guard";

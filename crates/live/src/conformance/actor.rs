@@ -14,7 +14,7 @@ use pagetoll_conformance::kvm::Answer;
 use pagetoll_vmm::arch;
 
 use super::guest;
-use crate::LiveError;
+use pagetoll_live_host::LiveError;
 
 const WORD: usize = 8;
 

@@ -13,7 +13,7 @@ use pagetoll_vmm::arch::{self, Privilege};
 use pagetoll_vmm::guest::CODE;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-use crate::LiveError;
+use pagetoll_live_host::LiveError;
 
 /// Bytes that the tables map.
 const MAPPED: u64 = 8 << 30;

@@ -16,7 +16,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
-use crate::LiveError;
+use pagetoll_live_host::LiveError;
 
 const WORD: usize = 8;
 /// Bits of `/proc/PID/pagemap` (Documentation/admin-guide/mm/pagemap.rst).

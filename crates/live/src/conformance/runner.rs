@@ -15,7 +15,7 @@ use super::memory::Memories;
 use super::memslot::Slots;
 use super::settled::settled;
 use super::userfaultfd;
-use crate::LiveError;
+use pagetoll_live_host::LiveError;
 
 /// What a case has. Fields are dropped in this order: users before what they use.
 struct Runner<'c> {

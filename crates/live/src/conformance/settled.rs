@@ -7,7 +7,7 @@ use pagetoll_conformance::kvm::Waiting;
 
 use super::actor::Actor;
 use super::userfaultfd::queues;
-use crate::LiveError;
+use pagetoll_live_host::LiveError;
 
 /// A case that does not settle within this is given up. Nothing in it takes more than microseconds.
 const LIMIT: Duration = Duration::from_secs(20);

@@ -26,10 +26,10 @@ use self::descriptor::{Memory, Pinned};
 use self::loops::{Loop, loop_of};
 use self::request::FolioSize;
 pub(crate) use self::request::Request;
-use crate::LiveError;
-use crate::cpu_time::Scheduled;
-use crate::host::{self, Watch};
-use crate::routes::turns::turns;
+use pagetoll_live_host::LiveError;
+use pagetoll_live_host::cpu_time::Scheduled;
+use pagetoll_live_host::host::{self, Watch};
+use pagetoll_live_host::turns::turns;
 
 const PHASE: &str = "running the pinning loops";
 

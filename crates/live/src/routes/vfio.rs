@@ -19,11 +19,11 @@ use pagetoll_protocol::step::{self, PinStep};
 use pagetoll_pv::pin::{self, Cell, Reports};
 
 pub(crate) use self::request::Request;
-use crate::LiveError;
-use crate::host::{self, Watch};
 use crate::pci::{Binding, Device};
 use crate::program::{PIN_PROBE, Program, Ran};
 use crate::undo::{Change, Guardian};
+use pagetoll_live_host::LiveError;
+use pagetoll_live_host::host::{self, Watch};
 
 const PHASE: &str = "mapping memory for DMA";
 

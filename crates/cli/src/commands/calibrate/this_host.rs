@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use pagetoll_bill::{HostLoad, Unit};
 use pagetoll_cost::{CostTable, Derived, Kind};
 use pagetoll_live::host;
-use pagetoll_live::routes::demand::primitives::{self, DEFAULT_ROUNDS, MOST_ROUNDS, Measurements};
+use pagetoll_live::primitives::{self, DEFAULT_ROUNDS, MOST_ROUNDS, Measurements};
 
 use super::{Figure, Table, figure_of, versions};
 use crate::args::{CalibrateArgs, Verbosity};

@@ -5,7 +5,7 @@ use pagetoll_backend::{Backend as _, Error};
 use pagetoll_bill::spec::{DemandSpec, Placement};
 use pagetoll_bill::{Backend, Draft, HostLoad, Mechanism, Route, Spec};
 use pagetoll_cost::CostTable;
-use pagetoll_live::routes::demand::primitives;
+use pagetoll_live::primitives;
 use pagetoll_live::{Live, host};
 use pagetoll_sim::costs;
 use pagetoll_sim::routes::Samples;

@@ -6,7 +6,7 @@ use pagetoll_bill::{Backend, Limits, Method, Order, Spec};
 use pagetoll_units::Pages;
 
 use super::loops::loop_of;
-use crate::LiveError;
+use pagetoll_live_host::LiveError;
 
 /// With fewer runs, two bills cannot be distinguished.
 const LEAST_RUNS: u32 = 10;

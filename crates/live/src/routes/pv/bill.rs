@@ -15,10 +15,10 @@ use pagetoll_xentrace::Windows;
 
 use super::surroundings::PRIVCMD;
 use super::{Guest, Request, Surroundings, module, steps};
-use crate::LiveError;
-use crate::host::{self, Watch};
 use crate::program::{Program, SESSION, broken};
 use crate::undo::{Change, Guardian};
+use pagetoll_live_host::LiveError;
+use pagetoll_live_host::host::{self, Watch};
 
 const PHASE: &str = "sessions";
 

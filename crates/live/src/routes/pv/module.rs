@@ -8,9 +8,9 @@ use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_images::kernel::headers;
 use pagetoll_protocol::build::xen_probe;
 
-use crate::LiveError;
 use crate::kernel_module;
 use crate::undo::{Change, Guardian};
+use pagetoll_live_host::LiveError;
 
 /// Its name in the kernel.
 const NAME: &str = "xen_probe";

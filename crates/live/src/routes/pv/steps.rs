@@ -7,8 +7,8 @@ use pagetoll_protocol::report::{Parameter, Report, TraceState};
 use pagetoll_protocol::step::{self, Step};
 use pagetoll_pv::session::XenOptions;
 
-use crate::LiveError;
 use crate::program::{Program, SESSION, broken};
+use pagetoll_live_host::LiveError;
 
 /// Xen's choice between the mechanisms of route `flush`, which its hypfs has since 4.14.
 const GLOBAL_PAGES: &str = "global-pages";

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::host::{Capability, Level};
-use crate::{LiveError, arch};
+use pagetoll_live_host::host::{Capability, Level};
+use pagetoll_live_host::{LiveError, arch};
 
 use super::module::build_folder;
 

@@ -8,7 +8,7 @@ use pagetoll_protocol::step::Interface;
 use pagetoll_pv::pin;
 use pagetoll_units::Pages;
 
-use crate::LiveError;
+use pagetoll_live_host::LiveError;
 
 /// At most 32 GiB; the probe maps them below an address of 64 GiB. By default 256 MiB, as in the lab, and the runs that two
 /// bills need to be told apart.
