@@ -5,7 +5,7 @@
 
 /*
  * Sleeps while the machine is stopped. By the time it goes on, the host has put files into the shared memory, which this
- * writes to /: for each a line "NAME SIZE" and its bytes, then an empty line. crates/lab/src/vm/files.rs writes that.
+ * writes to /: for each a line "NAME SIZE" and its bytes, then an empty line. crates/lab-vm/src/files.rs writes that.
  */
 void receive_files(void);
 

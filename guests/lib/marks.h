@@ -4,7 +4,7 @@
  *
  * In Xen's trace a mark is a sched_op hypercall whose command no Xen implements: it does nothing, and Xen records the
  * command (xen/common/trace.c, __trace_hypercall, since 4.3). For QEMU's plugin that counts instructions
- * (crates/lab/counter) it is a long NOP with the mark as its displacement; on arm64 a MOVZ of its upper half to XZR.
+ * (crates/lab-vm/counter) it is a long NOP with the mark as its displacement; on arm64 a MOVZ of its upper half to XZR.
  */
 #ifndef PAGETOLL_MARKS_H
 #define PAGETOLL_MARKS_H

@@ -7,12 +7,12 @@ use pagetoll_host::cache::Cache;
 use pagetoll_host::tools::{self, Images};
 
 use crate::dom0;
-use crate::error::LabError;
 use crate::kernels::Builder;
 use crate::kvm_host::{self, Probed};
 use crate::request::{KernelRequest, Request};
 use crate::routes::{Harness, count, demand, dirty, discard, pin, restore};
-use crate::vm::confine::Confinement;
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::confine::Confinement;
 
 const NO_PV: &str =
     "Xen has no PV guests on arm64: their page tables are the hardware's, and nothing traps";

@@ -7,10 +7,10 @@ use pagetoll_protocol::report::Report;
 use pagetoll_protocol::step;
 use pagetoll_pv::session::XenOptions;
 
-use crate::error::LabError;
 use crate::guest::{Guest, GuestRun, Platform, Work};
 use crate::linux::NativeBoot;
-use crate::vm::cores::Cores;
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::cores::Cores;
 
 pub use pagetoll_protocol::report::CheckRun;
 

@@ -16,13 +16,13 @@ use pagetoll_protocol::step::Step;
 use pagetoll_pv::session::XenOptions;
 
 use crate::dom0::materials::{self, Materials};
-use crate::error::LabError;
 use crate::kernels::{self, Builder, Hypervisor};
-use crate::vm::boot;
-use crate::vm::files::GuestFiles;
-use crate::vm::guest_run::GuestRun;
-use crate::vm::machine::{Firmware, Machine, Mode, Variant};
-use crate::vm::options::{Boot, BootOptions};
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::boot;
+use pagetoll_lab_vm::files::GuestFiles;
+use pagetoll_lab_vm::guest_run::GuestRun;
+use pagetoll_lab_vm::machine::{Firmware, Machine, Mode, Variant};
+use pagetoll_lab_vm::options::{Boot, BootOptions};
 
 const NAME: &str = "conformance";
 const MODULE: &str = "modules/xen-probe.ko";

@@ -20,12 +20,11 @@ use pagetoll_pv::routes::Billing;
 use pagetoll_pv::session::{Kind, Session};
 
 use crate::draft::{Clock, counted, image};
-use crate::error::LabError;
 use crate::profile::Profiling;
 use crate::request::{KernelRequest, Request};
-use crate::vm;
-use crate::vm::cores::Cores;
-use crate::vm::counter::{Counter, Detail};
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::cores::Cores;
+use pagetoll_lab_vm::counter::{Counter, Detail};
 
 /// Bills a route on one kernel.
 ///
@@ -142,7 +141,10 @@ fn stack(
         ("xen-pv32", pv32.map(|hello| hello.xen.clone())),
         ("linux", Some(hello.linux_version())),
         ("linux-release", Some(hello.release.clone())),
-        ("qemu", Some(vm::qemu_version(Arch::X86_64, stop)?)),
+        (
+            "qemu",
+            Some(pagetoll_lab_vm::qemu_version(Arch::X86_64, stop)?),
+        ),
         ("guest-ram", ram),
     ];
     let known = parts

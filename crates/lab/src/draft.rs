@@ -9,7 +9,7 @@ use pagetoll_backend::{Billed, Stacks, Timing};
 use pagetoll_bill::{Arch, Backend, Draft, Evidence, Image, Inputs, Order, Route, Unit};
 use pagetoll_host::digest;
 
-use crate::error::LabError;
+use pagetoll_lab_vm::LabError;
 
 /// Wall time of the phases of a bill, and of counts that were kept from an earlier run. Enters no figure.
 #[derive(Default)]

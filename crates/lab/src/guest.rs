@@ -15,16 +15,16 @@ use pagetoll_protocol::step::Step;
 use pagetoll_pv::session::XenOptions;
 
 use crate::dom0::materials::{self, Materials};
-use crate::error::LabError;
 use crate::linux::{check_tools, in_guest};
-use crate::vm::boot;
-use crate::vm::cores::Cores;
-use crate::vm::files::GuestFiles;
-use crate::vm::machine::{Firmware, HugePages, Machine, Mode, Variant};
-use crate::vm::options::Boot;
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::boot;
+use pagetoll_lab_vm::cores::Cores;
+use pagetoll_lab_vm::files::GuestFiles;
+use pagetoll_lab_vm::machine::{Firmware, HugePages, Machine, Mode, Variant};
+use pagetoll_lab_vm::options::Boot;
 
-pub use crate::vm::guest_run::GuestRun;
-pub use crate::vm::machine::DMA_DEVICE;
+pub use pagetoll_lab_vm::guest_run::GuestRun;
+pub use pagetoll_lab_vm::machine::DMA_DEVICE;
 
 /// A guest by its images, its CPUs, and the options of its boot.
 #[derive(Clone, Debug)]

@@ -16,14 +16,13 @@ use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::draft::{Clock, counted, image, part_of_stack};
-use crate::error::LabError;
 use crate::kernels::Builder;
 use crate::linux::{Kernel, Modules, NativeBoot, Probe, Programs, check_tools};
 use crate::profile::ProbeProfile;
 use crate::request::{KernelRequest, Request, pages_mib};
-use crate::vm;
-use crate::vm::counter::Counter;
-use crate::vm::machine::{Firmware, Host, Machine, Mode, Variant};
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::counter::Counter;
+use pagetoll_lab_vm::machine::{Firmware, Host, Machine, Mode, Variant};
 
 /// The module for AMD's virtualisation, which is what QEMU emulates of x86.
 pub(crate) const KVM_AMD: Modules = Modules {
@@ -164,7 +163,7 @@ pub(crate) fn bill<P: Probed>(
     let (found, others): (Vec<_>, Vec<_>) = parts.unzip();
     let (hello, profile) = others.into_iter().next().unzip();
     let profile = profile.flatten();
-    let qemu = vm::qemu_version(*arch, surroundings.stop)?;
+    let qemu = pagetoll_lab_vm::qemu_version(*arch, surroundings.stop)?;
     let notes = P::NOTES.iter().copied().chain([note(*arch)]);
     let mut draft = Draft {
         stack: stack(request.common, &materials, hello.as_ref(), qemu),

@@ -13,13 +13,13 @@ use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 use pagetoll_protocol::build::{self, Program};
 use pagetoll_protocol::step::Step;
 
-use crate::error::LabError;
-use crate::vm::boot;
-use crate::vm::counter::Counter;
-use crate::vm::files::GuestFiles;
-use crate::vm::guest_run::GuestRun;
-use crate::vm::machine::Machine;
-use crate::vm::options::{Boot, BootOptions};
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::boot;
+use pagetoll_lab_vm::counter::Counter;
+use pagetoll_lab_vm::files::GuestFiles;
+use pagetoll_lab_vm::guest_run::GuestRun;
+use pagetoll_lab_vm::machine::Machine;
+use pagetoll_lab_vm::options::{Boot, BootOptions};
 
 /// A program that init runs by an order of its own.
 pub(crate) struct Probe {

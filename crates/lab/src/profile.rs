@@ -16,11 +16,11 @@ use pagetoll_pv::plan::PROBE_MODULE;
 use pagetoll_pv::rows::per;
 use pagetoll_xentrace::symbols::Symbols;
 
-use crate::error::LabError;
 use crate::linux::NativeBoot;
-use crate::vm::counter::{Counter, Detail, Execution};
-use crate::vm::files;
-use crate::vm::guest_run::GuestRun;
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::counter::{Counter, Detail, Execution};
+use pagetoll_lab_vm::files;
+use pagetoll_lab_vm::guest_run::GuestRun;
 
 /// The kernel's list of its functions.
 pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
@@ -733,7 +733,7 @@ mod tests {
     use pagetoll_units::Pages;
 
     use super::*;
-    use crate::vm::counter::{Caller, Code};
+    use pagetoll_lab_vm::counter::{Caller, Code};
 
     const KERNEL: u64 = 0xffff_ffff_8100_0000;
     const MODULE: u64 = 0xffff_ffff_c000_0000;

@@ -16,8 +16,8 @@ use pagetoll_units::Pages;
 
 use crate::kernels::{self, Builder, Hypervisor, Kernel};
 use crate::profile::Profiling;
-use crate::vm::machine::{Firmware, Host, Machine, Mode, Variant};
-use crate::vm::options::BootOptions;
+use pagetoll_lab_vm::machine::{Firmware, Host, Machine, Mode, Variant};
+use pagetoll_lab_vm::options::BootOptions;
 
 /// CPU time without a report after which a guest with that many pages is given up.
 pub(crate) type Timeout = fn(Pages) -> Duration;

@@ -19,16 +19,16 @@ use pagetoll_xentrace::symbols::Symbols;
 
 use crate::dom0::materials::Materials;
 use crate::draft::Clock;
-use crate::error::LabError;
 use crate::profile::{KALLSYMS, Names, Profiling, Sample, symbols_of, symbols_of_xen};
 use crate::request::{KernelRequest, STEADY_MIB, pages_mib};
-use crate::vm::boot;
-use crate::vm::cores::{Cores, side_by_side};
-use crate::vm::counter::{Counter, Detail, Execution};
-use crate::vm::files::GuestFiles;
-use crate::vm::guest_run::GuestRun;
-use crate::vm::machine::{Firmware, Machine, Mode, Variant};
-use crate::vm::options::Boot;
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::boot;
+use pagetoll_lab_vm::cores::{Cores, side_by_side};
+use pagetoll_lab_vm::counter::{Counter, Detail, Execution};
+use pagetoll_lab_vm::files::GuestFiles;
+use pagetoll_lab_vm::guest_run::GuestRun;
+use pagetoll_lab_vm::machine::{Firmware, Machine, Mode, Variant};
+use pagetoll_lab_vm::options::Boot;
 
 /// A session after its boot.
 pub(crate) struct SessionRun {

@@ -12,7 +12,7 @@ use pagetoll_images::xen::{self, XenImage, XenSource};
 use pagetoll_protocol::build;
 use pagetoll_pv::plan::{Abilities, Other, Privcmd, Trace};
 
-use crate::vm::counter::Counter;
+use pagetoll_lab_vm::counter::Counter;
 
 /// Checks that this machine has the programs and libraries that these sources take.
 ///

@@ -22,12 +22,12 @@ use pagetoll_units::Pages;
 use regex::Regex;
 
 use crate::draft::{Clock, counted};
-use crate::error::LabError;
 use crate::kernels::Builder;
 use crate::profile::SYSTEM_CALLS;
 use crate::request::{KernelRequest, Request};
-use crate::vm::cores::Cores;
-use crate::vm::machine::{Firmware, GUEST_BASE_MIB, Host, Machine, Mode, Variant};
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::cores::Cores;
+use pagetoll_lab_vm::machine::{Firmware, GUEST_BASE_MIB, Host, Machine, Mode, Variant};
 
 use boots::Boots;
 

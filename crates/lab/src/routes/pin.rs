@@ -31,12 +31,12 @@ use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::draft::{Clock, counted, image, part_of_stack};
-use crate::error::LabError;
 use crate::linux::{Kernel, check_tools};
 use crate::profile::{Profiling, Sample};
-use crate::vm::machine::{Firmware, Machine, Mode, Variant};
-use crate::vm::options::BootOptions;
-use crate::{kernels, vm};
+use crate::kernels;
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::machine::{Firmware, Machine, Mode, Variant};
+use pagetoll_lab_vm::options::BootOptions;
 
 /// At most pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB page; more
 /// runs than are of use. By default 256 MiB. No mechanism of the route takes a batch.
@@ -137,7 +137,7 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     };
     let run = || boots::run(boots);
     let found = clock.time("boots", run)?;
-    let qemu = vm::qemu_version(request.arch, surroundings.stop)?;
+    let qemu = pagetoll_lab_vm::qemu_version(request.arch, surroundings.stop)?;
     let mut draft = draft(request, &materials, &found, qemu)?;
     let sample_of = |row: &Row| sample_of(&found, row);
     let stacks = request.profiling.attach(&mut draft.rows, sample_of);

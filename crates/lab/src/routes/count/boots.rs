@@ -20,18 +20,17 @@ use pagetoll_xentrace::symbols::Symbols;
 
 use super::{Asked, Measure, Program, files};
 use crate::draft::{Clock, image, part_of_stack};
-use crate::error::LabError;
 use crate::kvm_host;
 use crate::linux::{Kernel, Modules, in_guest};
 use crate::profile::{KALLSYMS, MappedObject, Names, symbols_of_xen};
 use crate::request::KernelRequest;
-use crate::vm::boot;
-use crate::vm::cores::{Cores, side_by_side};
-use crate::vm::counter::{Counter, Detail, Execution};
-use crate::vm::files::GuestFiles;
-use crate::vm::guest_run::GuestRun;
-use crate::vm::options::Boot;
-use crate::vm::{self};
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::boot;
+use pagetoll_lab_vm::cores::{Cores, side_by_side};
+use pagetoll_lab_vm::counter::{Counter, Detail, Execution};
+use pagetoll_lab_vm::files::GuestFiles;
+use pagetoll_lab_vm::guest_run::GuestRun;
+use pagetoll_lab_vm::options::Boot;
 
 /// The first domain that a dom0 makes.
 pub(super) const DOMAIN: &str = "1";
@@ -460,7 +459,10 @@ impl Boots<'_> {
             ("linux-release", Some(hello.release.clone())),
             (
                 "qemu",
-                Some(vm::qemu_version(asked.arch, self.surroundings.stop)?),
+                Some(pagetoll_lab_vm::qemu_version(
+                    asked.arch,
+                    self.surroundings.stop,
+                )?),
             ),
             ("guest-ram", Some(format!("{} MiB", asked.ram_mib))),
             ("cpu", asked.processor().map(str::to_owned)),

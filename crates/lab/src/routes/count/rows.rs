@@ -10,9 +10,9 @@ use regex::Regex;
 
 use super::boots::ProgramBoot;
 use super::{Asked, Measure, Program};
-use crate::error::LabError;
 use crate::kvm_host;
 use crate::profile::{Profiling, Sample};
+use pagetoll_lab_vm::LabError;
 
 /// Part of the shortest run, one in so many, by which the longest has to be longer.
 const LEAST_GROWTH: u64 = 100;

@@ -9,11 +9,11 @@ use pagetoll_units::Pages;
 
 use super::guest::PROBE;
 use crate::checks::{Findings, Request, run_natively};
-use crate::error::LabError;
 use crate::kvm_host::{Materials, machine};
 use crate::linux::{NativeBoot, check_tools};
-use crate::vm::cores::Cores;
-use crate::vm::machine::{Host, Machine, Mode};
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::cores::Cores;
+use pagetoll_lab_vm::machine::{Host, Machine, Mode};
 
 /// Boots without Xen, whatever the request says of it, and runs the checks, when as many of the host's CPUs are free as
 /// the guest has. They are short, so that those that are to fail run to their end as well.

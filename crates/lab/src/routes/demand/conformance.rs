@@ -16,12 +16,12 @@ use pagetoll_protocol::report::{Hello, KvmAnswer, KvmCase, KvmCaseSkipped, Repor
 use pagetoll_units::Pages;
 
 use crate::conformance::{Answers, Next, TIMEOUT, malformed};
-use crate::error::LabError;
 use crate::kernels;
 use crate::kvm_host::{Materials, machine};
 use crate::linux::{NativeBoot, Probe, check_tools};
-use crate::vm::machine::{Host, Machine};
-use crate::vm::options::BootOptions;
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::machine::{Host, Machine};
+use pagetoll_lab_vm::options::BootOptions;
 
 const NAME: &str = "conformance";
 /// Its order are the cases themselves.

@@ -13,11 +13,11 @@ use pagetoll_pv::pin::{self, Cell};
 use super::materials::{Materials, may_have_iommufd};
 use super::{Request, machine, plan};
 use crate::draft::Clock;
-use crate::error::LabError;
 use crate::linux::{Kernel, NativeBoot};
 use crate::profile::{ProbeProfile, Sample};
-use crate::vm::cores::{Cores, side_by_side};
-use crate::vm::counter::Counter;
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::cores::{Cores, side_by_side};
+use pagetoll_lab_vm::counter::Counter;
 
 /// Reports of a boot.
 #[derive(Clone, Debug, Default)]

@@ -10,10 +10,10 @@ use pagetoll_pv::session::XenOptions;
 
 use super::materials::Materials;
 use crate::checks::{Findings, Request, run_natively};
-use crate::error::LabError;
 use crate::linux::{NativeBoot, check_tools};
-use crate::vm::cores::Cores;
-use crate::vm::machine::{DMA_DEVICE, Firmware, HugePages, Machine, Mode, Variant};
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::cores::Cores;
+use pagetoll_lab_vm::machine::{DMA_DEVICE, Firmware, HugePages, Machine, Mode, Variant};
 
 /// Boots without Xen, whatever the request says of it, behind the processor's default IOMMU, and runs the checks, when as
 /// many of the host's CPUs are free as the guest has.

@@ -14,11 +14,11 @@ use pagetoll_pv::session::XenOptions;
 use super::materials::Materials;
 use super::plan;
 use crate::conformance::{Answers, Next, TIMEOUT};
-use crate::error::LabError;
 use crate::kernels;
 use crate::linux::{NamedText, NativeBoot, check_tools};
-use crate::vm::machine::{Firmware, HugePages, Machine, Mode, Variant};
-use crate::vm::options::BootOptions;
+use pagetoll_lab_vm::LabError;
+use pagetoll_lab_vm::machine::{Firmware, HugePages, Machine, Mode, Variant};
+use pagetoll_lab_vm::options::BootOptions;
 
 const NAME: &str = "conformance";
 const CASES: &str = "cases";

@@ -5,7 +5,7 @@ use pagetoll_protocol::step::{Interface, PinStep};
 use pagetoll_pv::pin;
 use pagetoll_units::Pages;
 
-use crate::vm::machine::{DMA_DEVICE, HugePages};
+use pagetoll_lab_vm::machine::{DMA_DEVICE, HugePages};
 
 /// Each page leaves about 200 bytes of text for each function.
 const TRACED_PAGES: u64 = 4096;

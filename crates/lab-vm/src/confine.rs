@@ -2,7 +2,7 @@
 //!
 //! - No new programs, threads' scheduling or privileges: seccomp (`-sandbox`, qemu(1)) and `no_new_privs`.
 //! - Where pagetoll is the superuser, a user of its own for each QEMU, without groups and capabilities. It reaches
-//!   nothing but the files of its boot: see [`crate::vm::folder`].
+//!   nothing but the files of its boot: see [`crate::folder`].
 //! - Limits of files and memory.
 //!
 //! What this machine's QEMU or tools cannot do is left out, and the bill says so.
@@ -21,7 +21,7 @@ use pagetoll_host::error::{Error, Outcome};
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::{PerArch, Tool};
 
-use crate::vm::machine::SHARED_MIB;
+use crate::machine::SHARED_MIB;
 
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 /// The limit of a trial. Assumed: QEMU lists its processors in less than a second.
@@ -41,7 +41,7 @@ const NO_SUCH_KEY: i32 = 2;
 
 /// The means of this machine to confine QEMU.
 #[derive(Debug)]
-pub(crate) struct Confinement {
+pub struct Confinement {
     /// Why not, where it cannot.
     sandbox: Available<()>,
     /// Privileges and limits; why not, where they cannot be had.
@@ -53,7 +53,7 @@ impl Confinement {
     ///
     /// # Errors
     /// [`Error::Stopped`]; QEMU is missing.
-    pub(crate) fn here(arch: Arch, stop: &Stop) -> Result<&'static Self, Error> {
+    pub fn here(arch: Arch, stop: &Stop) -> Result<&'static Self, Error> {
         static HERE: PerArch<Confinement> = PerArch::new();
         HERE.get_or_try(arch, || Self::tried(arch, stop))
     }
@@ -73,7 +73,7 @@ impl Confinement {
     ///
     /// # Errors
     /// [`Error::Stopped`].
-    pub(crate) fn user(&self, stop: &Stop) -> Result<Option<User>, Error> {
+    pub fn user(&self, stop: &Stop) -> Result<Option<User>, Error> {
         match self.wrapper {
             Ok(()) => User::unused(stop),
             Err(_) => Ok(None),
@@ -81,7 +81,7 @@ impl Confinement {
     }
 
     /// QEMU's command, confined.
-    pub(crate) fn around(&self, run: Run, user: Option<User>, room: Room) -> Run {
+    pub fn around(&self, run: Run, user: Option<User>, room: Room) -> Run {
         let run = match self.sandbox {
             Ok(()) => run.args(["-sandbox", SANDBOX]),
             Err(_) => run,
@@ -93,7 +93,7 @@ impl Confinement {
     }
 
     /// Notes of a bill about means that do not work here.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<String> {
         let note = |what: &str, tried: &Available<()>| {
             let reason = tried.as_ref().err()?;
             Some(format!("QEMU ran without {what}: {reason}"))
@@ -154,11 +154,11 @@ fn with_limits(run: Run, user: Option<User>, room: Room) -> Run {
 
 /// Room that a QEMU may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Room {
+pub struct Room {
     /// Memory of its guest, in MiB.
-    pub(crate) memory_mib: u64,
+    pub memory_mib: u64,
     /// The largest file that it writes, in MiB.
-    pub(crate) file_mib: u64,
+    pub file_mib: u64,
 }
 
 impl Room {
@@ -171,7 +171,7 @@ impl Room {
 
 /// The number of a user, and of the group of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct User(u32);
+pub struct User(u32);
 
 impl User {
     /// One that has no account and no process; `None` for pagetoll's own, where it is not the superuser and can be no
@@ -179,7 +179,7 @@ impl User {
     ///
     /// # Errors
     /// [`Error::Stopped`].
-    pub(crate) fn unused(stop: &Stop) -> Result<Option<Self>, Error> {
+    pub fn unused(stop: &Stop) -> Result<Option<Self>, Error> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
             return Ok(None);

@@ -22,18 +22,18 @@ use pagetoll_protocol::report::Report;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::error::LabError;
-use crate::vm::confine::{Confinement, Room};
-use crate::vm::console::{self, Console, Event};
-use crate::vm::control::{Control, Failure};
-use crate::vm::counter::Detail;
-use crate::vm::folder::Folder;
-use crate::vm::guest_run::GuestRun;
-use crate::vm::kept;
-use crate::vm::machine::{self, Mode};
-use crate::vm::options::{Boot, Reuse};
-use crate::vm::snapshot::{self, Snapshot, SnapshotFiles};
-use crate::vm::watchdog::{Expiry, Watchdog};
+use crate::LabError;
+use crate::confine::{Confinement, Room};
+use crate::console::{self, Console, Event};
+use crate::control::{Control, Failure};
+use crate::counter::Detail;
+use crate::folder::Folder;
+use crate::guest_run::GuestRun;
+use crate::kept;
+use crate::machine::{self, Mode};
+use crate::options::{Boot, Reuse};
+use crate::snapshot::{self, Snapshot, SnapshotFiles};
+use crate::watchdog::{Expiry, Watchdog};
 
 /// Interval of looks at the console.
 const POLL: Duration = Duration::from_millis(10);
@@ -52,7 +52,7 @@ const AFTERMATH: Duration = Duration::from_secs(2);
 /// # Errors
 /// [`LabError::Guest`] when the guest fails, hangs or ends early; [`Error::Process`] when QEMU does;
 /// [`Error::Stopped`]. QEMU is gone in every case.
-pub(crate) fn run(
+pub fn run(
     boot: Boot<'_>,
     cache: &Cache,
     stop: &Stop,
@@ -474,7 +474,7 @@ fn early_end(child: &Child, status: std::process::ExitStatus, reports: usize) ->
     }
 }
 
-pub(super) fn next_after(report: &Report) -> String {
+pub(crate) fn next_after(report: &Report) -> String {
     match report {
         Report::Hello(_) => "up".to_owned(),
         Report::Settled(_) => "settled".to_owned(),

@@ -8,23 +8,24 @@ use pagetoll_host::Error;
 use pagetoll_host::cache::read_if_there;
 use pagetoll_protocol::report::{Blob, Report};
 
-use crate::error::LabError;
-use crate::vm::counter::{self, Execution};
-use crate::vm::folder::{Folder, beginning_of};
-use crate::vm::machine::{COUNTS, SHARED};
+use crate::LabError;
+use crate::counter::{self, Execution};
+use crate::folder::{Folder, beginning_of};
+use crate::machine::{COUNTS, SHARED};
 
 /// The results of a guest.
 #[derive(Debug)]
 pub struct GuestRun {
     /// The name of its boot, for errors.
-    pub(crate) boot: String,
+    pub boot: String,
     /// All reports but the last, `Done`.
     pub reports: Vec<Report>,
     /// The time of an earlier run, where the results are that run's.
-    pub(crate) counted: Option<SystemTime>,
+    pub counted: Option<SystemTime>,
     /// The shared memory, as far as reports announce it.
-    pub(crate) shared: PathBuf,
-    pub(crate) counts: PathBuf,
+    pub shared: PathBuf,
+    /// The counts of the plugin.
+    pub counts: PathBuf,
     /// The folder of these files, where the guest ran now.
     pub(crate) _folder: Option<Folder>,
 }
@@ -46,7 +47,7 @@ impl GuestRun {
     ///
     /// # Errors
     /// [`Error::Io`] when the shared memory cannot be read, or does not hold what was announced.
-    pub(crate) fn blob(&self, blob: &Blob) -> Result<Vec<u8>, LabError> {
+    pub fn blob(&self, blob: &Blob) -> Result<Vec<u8>, LabError> {
         let bytes = beginning_of(&self.shared, blob.bytes)?;
         let other = |problem| Error::io("read", &self.shared)(std::io::Error::other(problem));
         blob.check(&bytes).map_err(other)?;
@@ -73,14 +74,14 @@ impl GuestRun {
     ///
     /// # Errors
     /// [`Error::Io`] when their file cannot be read; [`LabError::Malformed`].
-    pub(crate) fn executed(&self) -> Result<BTreeMap<u16, Execution>, LabError> {
+    pub fn executed(&self) -> Result<BTreeMap<u16, Execution>, LabError> {
         let text = read_if_there(&self.counts)?.unwrap_or_default();
         let executed = counter::parse(&String::from_utf8_lossy(&text));
         executed.map_err(|problem| self.malformed(problem))
     }
 
     /// The error of a report that contradicts the order or itself.
-    pub(crate) fn malformed(&self, problem: impl Into<String>) -> LabError {
+    pub fn malformed(&self, problem: impl Into<String>) -> LabError {
         LabError::Malformed {
             boot: self.boot.clone(),
             problem: problem.into(),

@@ -12,9 +12,9 @@ use pagetoll_backend::input;
 use pagetoll_host::Error;
 use pagetoll_host::cache::Scratch;
 
-use crate::vm::confine::User;
-use crate::vm::machine::{self, CONSOLE, COUNTS, SHARED};
-use crate::vm::options::Boot;
+use crate::confine::User;
+use crate::machine::{self, CONSOLE, COUNTS, SHARED};
+use crate::options::Boot;
 
 /// Bytes of a console that are kept: its end. A normal boot writes 30 KiB.
 const KEPT: u64 = 1 << 20;

@@ -6,24 +6,28 @@ use std::time::Duration;
 use pagetoll_backend::Error;
 use pagetoll_bill::spec::{LabSpec, Wanted};
 
-use crate::vm::counter::Counter;
-use crate::vm::machine::Machine;
+use crate::counter::Counter;
+use crate::machine::Machine;
 
 /// A boot of one guest.
 #[derive(Clone, Copy)]
-pub(crate) struct Boot<'a> {
+pub struct Boot<'a> {
     /// The name of this boot, for progress and logs.
-    pub(crate) name: &'a str,
-    pub(crate) machine: Machine,
-    /// The hypervisor, for [`Firmware::Xen`](crate::vm::machine::Firmware::Xen).
-    pub(crate) xen: Option<&'a Path>,
-    pub(crate) linux: &'a Path,
-    pub(crate) initramfs: &'a [u8],
+    pub name: &'a str,
+    /// The machine that boots.
+    pub machine: Machine,
+    /// The hypervisor, for [`Firmware::Xen`](crate::machine::Firmware::Xen).
+    pub xen: Option<&'a Path>,
+    /// The kernel.
+    pub linux: &'a Path,
+    /// The archive that it boots with.
+    pub initramfs: &'a [u8],
     /// Files for a guest that is ready; `None` for one that boots with everything and never stops.
-    pub(crate) delivery: Option<&'a [u8]>,
+    pub delivery: Option<&'a [u8]>,
     /// The plugin that counts beside the clock.
-    pub(crate) counter: Option<&'a Counter>,
-    pub(crate) options: &'a BootOptions,
+    pub counter: Option<&'a Counter>,
+    /// Limits, and the reuse of results.
+    pub options: &'a BootOptions,
 }
 
 /// Limits of a boot, and the reuse of its results.
@@ -55,7 +59,7 @@ impl BootOptions {
     ///
     /// # Errors
     /// A file in place of the folder for logs.
-    pub(crate) fn new(lab: &LabSpec, timeout: Duration) -> Result<Self, Error> {
+    pub fn new(lab: &LabSpec, timeout: Duration) -> Result<Self, Error> {
         check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
             reuse: match (lab.cold, lab.fresh) {
@@ -74,7 +78,7 @@ impl BootOptions {
     }
 
     /// Options for an order of so many runs: repetitions are all run, and none is kept.
-    pub(crate) fn for_runs(self, runs: u32) -> Self {
+    pub fn for_runs(self, runs: u32) -> Self {
         match runs {
             0 | 1 => self,
             _ => self.without_counts(),
@@ -82,7 +86,7 @@ impl BootOptions {
     }
 
     /// Options under which a guest always runs, and its counts are not kept.
-    pub(crate) fn without_counts(self) -> Self {
+    pub fn without_counts(self) -> Self {
         let reuse = match self.reuse {
             Reuse::Counts | Reuse::Snapshot => Reuse::Snapshot,
             Reuse::Nothing => Reuse::Nothing,
@@ -95,7 +99,7 @@ impl BootOptions {
     }
 
     /// Options for reports that enter no figure: a guest gives them once, unless every guest boots.
-    pub(crate) fn for_names(&self) -> Self {
+    pub fn for_names(&self) -> Self {
         let reused = Self {
             reuse: Reuse::Counts,
             keep_counts: Wanted::Yes,
@@ -108,7 +112,7 @@ impl BootOptions {
     }
 
     /// Options with logs in a folder below.
-    pub(crate) fn below(&self, folder: &str) -> Self {
+    pub fn below(&self, folder: &str) -> Self {
         let keep_logs = self.keep_logs.as_ref().map(|logs| logs.join(folder));
         Self {
             keep_logs,
@@ -117,7 +121,7 @@ impl BootOptions {
     }
 
     /// The folder for logs.
-    pub(crate) fn logs(&self) -> Option<&Path> {
+    pub fn logs(&self) -> Option<&Path> {
         self.keep_logs.as_deref()
     }
 }

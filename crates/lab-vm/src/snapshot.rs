@@ -13,9 +13,8 @@ use pagetoll_backend::Stop;
 use pagetoll_host::cache::{self, Cache, Lock, Scratch};
 use pagetoll_host::{Error, digest};
 
-use crate::vm;
-use crate::vm::machine::CONSOLE;
-use crate::vm::options::Boot;
+use crate::machine::CONSOLE;
+use crate::options::Boot;
 
 const KIND: &str = "snapshots";
 const STATE: &str = "state.lz4";
@@ -47,7 +46,7 @@ pub(crate) struct Draft {
 pub(crate) fn key(boot: Boot<'_>, stop: &Stop) -> Result<String, Error> {
     let of_file = |file: &Path| digest::sha256_of_file(file);
     let follows_from = [
-        vm::qemu_build(boot.machine.firmware.arch(), stop)?,
+        crate::qemu_build(boot.machine.firmware.arch(), stop)?,
         boot.machine.command().to_string(),
         boot.xen.map(of_file).transpose()?.unwrap_or_default(),
         of_file(boot.linux)?,

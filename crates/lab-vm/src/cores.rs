@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pagetoll_backend::{Stop, Stopped, join};
 
-use crate::error::LabError;
+use crate::LabError;
 
 /// Interval of looks at the stop while a boot waits.
 const POLL: Duration = Duration::from_millis(50);
@@ -72,7 +72,7 @@ impl Drop for Lease<'_> {
 ///
 /// # Errors
 /// The first error that occurs; it stops the other jobs. Stopped when `stop` was requested.
-pub(crate) fn side_by_side<J: Sync, T: Send>(
+pub fn side_by_side<J: Sync, T: Send>(
     jobs: &[J],
     stop: &Stop,
     make: impl Fn(&J, &Stop) -> Result<T, LabError> + Sync,

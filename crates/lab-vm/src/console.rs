@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use pagetoll_host::Error;
 use pagetoll_protocol::report::{Garbled, object_in};
 
-use crate::error::LabError;
+use crate::LabError;
 
 /// A longer line is not a report, and is cut.
 const LINE_LIMIT: usize = 64 * 1024;
@@ -20,7 +20,7 @@ const CONSOLE_LIMIT: u64 = 8 << 20;
 pub(crate) const FLOODED: &str = "it wrote more than 8 MiB to its console";
 /// Bytes that are read at once, so that a stop is seen and little is kept, however fast the guest writes.
 const AT_ONCE: u64 = 1 << 20;
-/// A kernel on x86-64 met a breakpoint of its own where none is: see [`crate::vm::boot`].
+/// A kernel on x86-64 met a breakpoint of its own where none is: see [`crate::boot`].
 pub(crate) const STALE_BREAKPOINT: &str = "Oops: int3";
 /// Words that a kernel or hypervisor writes when it gives up, and nothing else writes.
 const LAST_WORDS: [&str; 9] = [
@@ -94,7 +94,7 @@ impl Console {
         Ok(events)
     }
 
-    pub(super) fn take(&mut self, fresh: &[u8]) -> Vec<Event> {
+    pub(crate) fn take(&mut self, fresh: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         for piece in fresh.split_inclusive(|&byte| byte == b'\n') {
             let room = LINE_LIMIT.saturating_sub(self.partial.len());

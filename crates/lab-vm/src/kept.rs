@@ -12,11 +12,11 @@ use pagetoll_host::cache::{self, Cache, Entry};
 use pagetoll_host::{Error, digest};
 use pagetoll_protocol::report::{Race, Report};
 
-use crate::vm::counter::{self, Counter};
-use crate::vm::folder::{Folder, beginning_of};
-use crate::vm::guest_run::GuestRun;
-use crate::vm::machine::{COUNTS, Mode, SHARED};
-use crate::vm::options::{Boot, Reuse};
+use crate::counter::{self, Counter};
+use crate::folder::{Folder, beginning_of};
+use crate::guest_run::GuestRun;
+use crate::machine::{COUNTS, Mode, SHARED};
+use crate::options::{Boot, Reuse};
 
 const KIND: &str = "counted";
 /// A report a line.

@@ -19,20 +19,20 @@ use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::Tool;
 use pagetoll_pv::findings::Flushes;
 
-use crate::vm::machine::{COUNTER, COUNTS, COUNTS_MIB};
+use crate::machine::{COUNTER, COUNTS, COUNTS_MIB};
 
 /// Sources of the plugin, by name.
 const SOURCES: [(&str, &str); 10] = [
-    ("arm64.c", include_str!("../../counter/arm64.c")),
-    ("counter.c", include_str!("../../counter/counter.c")),
-    ("instruction.h", include_str!("../../counter/instruction.h")),
-    ("map.c", include_str!("../../counter/map.c")),
-    ("map.h", include_str!("../../counter/map.h")),
-    ("plugin.c", include_str!("../../counter/plugin.c")),
-    ("plugin.h", include_str!("../../counter/plugin.h")),
-    ("stack.c", include_str!("../../counter/stack.c")),
-    ("stack.h", include_str!("../../counter/stack.h")),
-    ("x86_64.c", include_str!("../../counter/x86_64.c")),
+    ("arm64.c", include_str!("../counter/arm64.c")),
+    ("counter.c", include_str!("../counter/counter.c")),
+    ("instruction.h", include_str!("../counter/instruction.h")),
+    ("map.c", include_str!("../counter/map.c")),
+    ("map.h", include_str!("../counter/map.h")),
+    ("plugin.c", include_str!("../counter/plugin.c")),
+    ("plugin.h", include_str!("../counter/plugin.h")),
+    ("stack.c", include_str!("../counter/stack.c")),
+    ("stack.h", include_str!("../counter/stack.h")),
+    ("x86_64.c", include_str!("../counter/x86_64.c")),
 ];
 /// Versions of QEMU's interface for plugins that it can be built for.
 const INTERFACES: [u8; 2] = [1, 3];
@@ -41,14 +41,16 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// The plugin, and what it is to count.
 #[derive(Clone, Debug)]
-pub(crate) struct Counter {
-    pub(crate) plugin: PathBuf,
-    pub(crate) detail: Detail,
+pub struct Counter {
+    /// The shared library.
+    pub plugin: PathBuf,
+    /// Detail of its counts.
+    pub detail: Detail,
 }
 
 /// Detail of the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Detail {
+pub enum Detail {
     /// Instructions that flush.
     Flushes,
     /// All instructions too, by the stack of calls.
@@ -57,49 +59,54 @@ pub(crate) enum Detail {
 
 /// Code that was executed between the marks of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Execution {
-    pub(crate) flushes: Flushes,
-    pub(crate) serialising: u64,
+pub struct Execution {
+    /// Instructions that flush the TLB.
+    pub flushes: Flushes,
+    /// Instructions that serialise.
+    pub serialising: u64,
     /// Instructions that lock what they access.
-    pub(crate) locked: u64,
+    pub locked: u64,
     /// And interrupts.
-    pub(crate) exceptions: u64,
+    pub exceptions: u64,
     /// System calls and hypercalls.
-    pub(crate) traps: u64,
+    pub traps: u64,
     /// Reads and writes of memory.
-    pub(crate) accesses: u64,
+    pub accesses: u64,
     /// Marks that began.
-    pub(crate) begins: u64,
+    pub begins: u64,
     /// Stacks of calls; the first, of which there is no entry, is the one at the mark.
-    pub(crate) callers: Vec<Caller>,
-    pub(crate) code: Vec<Code>,
+    pub callers: Vec<Caller>,
+    /// Code by place and stack.
+    pub code: Vec<Code>,
 }
 
 /// A call, a trap or an exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub struct Caller {
     /// The stack that it happened on: 0, or 1 more than an index of [`Execution::callers`].
-    pub(crate) stack: u32,
+    pub stack: u32,
     /// The address of the instruction.
-    pub(crate) site: u64,
+    pub site: u64,
 }
 
 /// Executions of the code of one place on one stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Code {
+pub struct Code {
     /// The stack, as [`Caller::stack`].
-    pub(crate) stack: u32,
-    pub(crate) address: u64,
-    pub(crate) instructions: u64,
+    pub stack: u32,
+    /// The address of its first instruction.
+    pub address: u64,
+    /// Instructions that were executed.
+    pub instructions: u64,
     /// Iterations of REP instructions after the first, among these.
-    pub(crate) repeated: u64,
+    pub repeated: u64,
     /// The address that its last instruction jumps to, of a direct jump.
-    pub(crate) target: Option<u64>,
+    pub target: Option<u64>,
 }
 
 impl Execution {
     /// All of them.
-    pub(crate) fn instructions(&self) -> u64 {
+    pub fn instructions(&self) -> u64 {
         self.code.iter().map(|code| code.instructions).sum()
     }
 }
@@ -109,7 +116,7 @@ impl Counter {
     ///
     /// # Errors
     /// Those of the cache.
-    pub(crate) fn obtain(
+    pub fn obtain(
         arch: Arch,
         detail: Detail,
         cache: &Cache,
@@ -142,7 +149,7 @@ impl Counter {
     }
 
     /// Arguments of QEMU, in the folder of its boot.
-    pub(crate) fn arguments(&self) -> [String; 2] {
+    pub fn arguments(&self) -> [String; 2] {
         let stacks = match self.detail {
             Detail::Flushes => "",
             Detail::Stacks => ",stacks=on",
@@ -157,7 +164,7 @@ impl Counter {
     ///
     /// # Errors
     /// The plugin cannot be read.
-    pub(crate) fn digest(&self) -> Result<String, Error> {
+    pub fn digest(&self) -> Result<String, Error> {
         let plugin = sha256_of_file(&self.plugin)?;
         Ok(digest::sha256_of(
             format!("{plugin} {:?}", self.detail).as_bytes(),
@@ -205,7 +212,7 @@ fn build(place: &Path, interface: u8, cache: &Cache, stop: &Stop) -> Result<(), 
 ///
 /// # Errors
 /// A line that is none; a step without its end.
-pub(crate) fn parse(text: &str) -> Result<BTreeMap<u16, Execution>, String> {
+pub fn parse(text: &str) -> Result<BTreeMap<u16, Execution>, String> {
     let mut steps = BTreeMap::new();
     let mut current = None;
     if !is_whole(text.as_bytes()) {
@@ -222,7 +229,7 @@ pub(crate) fn parse(text: &str) -> Result<BTreeMap<u16, Execution>, String> {
 }
 
 /// Tests for the end of the last step, which is missing where not all could be written.
-pub(crate) fn is_whole(counts: &[u8]) -> bool {
+pub fn is_whole(counts: &[u8]) -> bool {
     counts.is_empty() || counts.ends_with(b"end\n")
 }
 

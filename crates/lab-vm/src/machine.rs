@@ -13,7 +13,7 @@ use pagetoll_host::tools::Tool;
 use pagetoll_protocol::step::Step;
 use pagetoll_pv::session::XenOptions;
 
-use crate::vm::control::Control;
+use crate::control::Control;
 
 /// File names in a boot's folder.
 pub(crate) const XEN: &str = "xen";
@@ -29,12 +29,12 @@ pub(crate) const SHARED_MIB: u64 = 64;
 /// The largest file that QEMU writes: counts by stack. Of four threads of a Go program they take some 100 MB.
 pub(crate) const COUNTS_MIB: u64 = 512;
 /// Memory of kernel, initramfs, page tables and a trace, beside the pages that are billed.
-pub(crate) const GUEST_BASE_MIB: u64 = 448;
+pub const GUEST_BASE_MIB: u64 = 448;
 /// Memory of Xen itself: 256 MiB leaves room for trace buffers and heap.
 const XEN_BASE_MIB: u64 = 256;
 
 /// Memory of a q35 below its devices, when it has more than that.
-pub(crate) const LOW_MIB: u64 = 2048;
+pub const LOW_MIB: u64 = 2048;
 /// Address of the device behind the IOMMU, QEMU's `edu`.
 pub const DMA_DEVICE: &str = "0000:00:05.0";
 const EDU: &str = "edu,addr=5,dma_mask=0xffffffffffffffff";
@@ -46,7 +46,7 @@ const UNPLUG_EDU: Step = Step::Unplug {
 
 /// The mode of a machine: instructions are counted, or CPUs race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// One vCPU, every instruction counted.
     Counting,
     /// So many vCPUs in parallel.
@@ -58,7 +58,7 @@ pub(crate) enum Mode {
 
 /// The system that a machine boots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Firmware {
+pub enum Firmware {
     /// Xen with Linux as its PV dom0.
     Xen,
     /// Linux alone, on a processor.
@@ -71,7 +71,7 @@ pub(crate) enum Firmware {
 
 /// The virtualisation that a host's KVM works with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Host {
+pub enum Host {
     /// AMD's SVM.
     Svm,
     /// ARM's exception levels.
@@ -80,7 +80,7 @@ pub(crate) enum Host {
 
 impl Host {
     /// That of a processor, whose kernel is at EL2 unless something else is wanted.
-    pub(crate) fn new(arch: Arch, mode: Option<KvmMode>) -> Self {
+    pub fn new(arch: Arch, mode: Option<KvmMode>) -> Self {
         match arch {
             Arch::X86_64 => Self::Svm,
             Arch::Arm64 => Self::El2(mode.unwrap_or(KvmMode::Vhe)),
@@ -97,7 +97,7 @@ impl Host {
 
 impl Firmware {
     /// The processor.
-    pub(crate) const fn arch(self) -> Arch {
+    pub const fn arch(self) -> Arch {
         match self {
             Self::Xen => Arch::X86_64,
             Self::Linux(arch) => arch,
@@ -110,7 +110,7 @@ impl Firmware {
     /// the timers of EL2, by which a kernel that is a host there wakes up (`vmstate_arm_cpu` in target/arm/machine.c).
     /// Other guests of arm64, restored, were seen to count five instructions in 10,000,000 less than booted ones, and
     /// behind an SMMUv3 up to five in 100,000.
-    pub(crate) const fn stops(self) -> bool {
+    pub const fn stops(self) -> bool {
         !matches!(
             self,
             Self::Linux(Arch::Arm64)
@@ -121,7 +121,7 @@ impl Firmware {
 
     /// The device that is unplugged while the machine stops: QEMU hands over no state of `edu`, so that a
     /// restored guest has one that was just switched on.
-    pub(crate) const fn unplugs(self) -> Option<Step> {
+    pub const fn unplugs(self) -> Option<Step> {
         let has_edu = matches!(self, Self::LinuxWithIommu(_, Iommu::VtD | Iommu::VtD48));
         if has_edu { Some(UNPLUG_EDU) } else { None }
     }
@@ -158,11 +158,11 @@ const fn switched_on(iommu: Iommu) -> &'static str {
 
 /// Pages that the kernel sets aside at boot, when memory is not yet in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HugePages {
+pub struct HugePages {
     /// Pages of 2 MiB.
-    pub(crate) two_mib: u64,
+    pub two_mib: u64,
     /// Pages of 1 GiB.
-    pub(crate) one_gib: u64,
+    pub one_gib: u64,
 }
 
 /// Words on Xen's command line: docs/misc/xen-command-line.pandoc. With XPTI no page is global in any case.
@@ -176,29 +176,31 @@ const fn words(options: XenOptions) -> &'static str {
 
 /// A machine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Machine {
-    pub(crate) mode: Mode,
-    pub(crate) firmware: Firmware,
+pub struct Machine {
+    /// Counting, and the number of CPUs.
+    pub mode: Mode,
+    /// System that it boots.
+    pub firmware: Firmware,
     /// Memory that the guest needs for the pages of its order.
-    pub(crate) pages_mib: u64,
+    pub pages_mib: u64,
     /// Options of its Xen.
-    pub(crate) xen: XenOptions,
+    pub xen: XenOptions,
     /// Differences from other machines of the firmware.
-    pub(crate) variant: Variant,
+    pub variant: Variant,
 }
 
 /// Differences of a machine without an IOMMU from others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Variant {
+pub struct Variant {
     /// The processor, in place of Nehalem.
-    pub(crate) cpu: Option<Cpu>,
+    pub cpu: Option<Cpu>,
     /// A word more on the kernel's command line, where this is not 0.
-    pub(crate) shake: u32,
+    pub shake: u32,
 }
 
 impl Variant {
     /// No difference.
-    pub(crate) const NONE: Self = Self {
+    pub const NONE: Self = Self {
         cpu: None,
         shake: 0,
     };
@@ -206,10 +208,10 @@ impl Variant {
 
 impl Mode {
     /// Two CPUs, the fewest that race.
-    pub(crate) const PAIR: Self = Self::Race { cpus: 2 };
+    pub const PAIR: Self = Self::Race { cpus: 2 };
 
     /// A single CPU is counted.
-    pub(crate) const fn new(cpus: usize) -> Self {
+    pub const fn new(cpus: usize) -> Self {
         match cpus {
             0 | 1 => Self::Counting,
             cpus => Self::Race { cpus },
@@ -217,7 +219,7 @@ impl Mode {
     }
 
     /// vCPUs, and so the host's CPUs that it keeps busy.
-    pub(crate) const fn cpus(self) -> usize {
+    pub const fn cpus(self) -> usize {
         match self {
             Self::Counting => 1,
             Self::Race { cpus } => cpus,
@@ -232,7 +234,7 @@ impl Machine {
     }
 
     /// Memory of the Linux that is counted, as bills have it: under Xen, dom0's.
-    pub(crate) fn ram(self) -> String {
+    pub fn ram(self) -> String {
         let mib = match self.firmware {
             Firmware::Xen => self.guest_mib(),
             Firmware::Linux(_) | Firmware::LinuxAsHost(_) | Firmware::LinuxWithIommu(..) => {
@@ -243,7 +245,7 @@ impl Machine {
     }
 
     /// Memory of the whole machine in MiB.
-    pub(crate) const fn memory_mib(self) -> u64 {
+    pub const fn memory_mib(self) -> u64 {
         match self.firmware {
             Firmware::Xen => self.guest_mib() + XEN_BASE_MIB,
             Firmware::Linux(_) | Firmware::LinuxAsHost(_) => self.guest_mib(),
@@ -260,7 +262,7 @@ impl Machine {
     ///
     /// Nehalem: with the models `max` and `EPYC` dom0 crashes on QEMU 7.2. The clock of the machine begins at a
     /// fixed time and follows the instructions, so that two runs are the same to a guest.
-    pub(crate) fn command(self) -> Run {
+    pub fn command(self) -> Run {
         let run = Run::new(Tool::emulator(self.firmware.arch()).program())
             .args([
                 "-nodefaults",

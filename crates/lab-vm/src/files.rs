@@ -13,7 +13,7 @@ use cpio::newc::{Builder, ModeFileType, trailer};
 use pagetoll_host::Error;
 use pagetoll_protocol::step::{self, Step};
 
-use crate::vm::machine::Firmware;
+use crate::machine::Firmware;
 
 /// The longest delivery: `MOST_RECEIVED` of `guests/lib/linux/guest/shared_memory.c`.
 const MOST_DELIVERED: usize = 1 << 20;
@@ -32,7 +32,7 @@ struct Member<'a> {
 
 /// The files of a guest, in the order in which they were added.
 #[derive(Debug)]
-pub(crate) struct GuestFiles<'a> {
+pub struct GuestFiles<'a> {
     firmware: Firmware,
     members: Vec<Member<'a>>,
     folders: Vec<&'a str>,
@@ -41,7 +41,7 @@ pub(crate) struct GuestFiles<'a> {
 
 impl<'a> GuestFiles<'a> {
     /// No files yet, for a guest on this firmware.
-    pub(crate) const fn new(firmware: Firmware) -> Self {
+    pub const fn new(firmware: Firmware) -> Self {
         Self {
             firmware,
             members: Vec::new(),
@@ -54,7 +54,7 @@ impl<'a> GuestFiles<'a> {
     ///
     /// # Errors
     /// The program cannot be read.
-    pub(crate) fn program(&mut self, name: &'a str, built: &Path) -> Result<(), Error> {
+    pub fn program(&mut self, name: &'a str, built: &Path) -> Result<(), Error> {
         self.members.push(Member {
             name,
             mode: 0o755,
@@ -66,12 +66,12 @@ impl<'a> GuestFiles<'a> {
     }
 
     /// Adds a folder, which may stay empty.
-    pub(crate) fn folder(&mut self, path: &'a str) {
+    pub fn folder(&mut self, path: &'a str) {
         self.folders.push(path);
     }
 
     /// Adds a file of these bytes.
-    pub(crate) fn file(&mut self, name: &'a str, bytes: impl Into<Cow<'a, [u8]>>) {
+    pub fn file(&mut self, name: &'a str, bytes: impl Into<Cow<'a, [u8]>>) {
         self.members.push(Member {
             name,
             mode: 0o644,
@@ -81,7 +81,7 @@ impl<'a> GuestFiles<'a> {
 
     /// Adds a file that the guest gets when it is ready. Guests that differ in nothing else are the same until then. The
     /// name has neither slashes nor white space, and at most 63 bytes.
-    pub(crate) fn deliver(&mut self, name: &'a str, bytes: impl Into<Cow<'a, [u8]>>) {
+    pub fn deliver(&mut self, name: &'a str, bytes: impl Into<Cow<'a, [u8]>>) {
         self.delivered.push(Member {
             name,
             mode: 0o644,
@@ -90,7 +90,7 @@ impl<'a> GuestFiles<'a> {
     }
 
     /// Adds the steps of init: those that make the guest ready, and the rest, around which lies its machine's stop.
-    pub(crate) fn steps(&mut self, steps: &[Step]) {
+    pub fn steps(&mut self, steps: &[Step]) {
         let (preparation, order) = step::divided(steps);
         let unplug = self.firmware.unplugs();
         let rescan = first_of(self.firmware);
@@ -104,7 +104,7 @@ impl<'a> GuestFiles<'a> {
     ///
     /// # Errors
     /// A file beyond 4 GiB, which the format cannot hold.
-    pub(crate) fn initramfs(&self) -> Result<Vec<u8>, Error> {
+    pub fn initramfs(&self) -> Result<Vec<u8>, Error> {
         let members = self.members.iter();
         let archive = match self.firmware.stops() {
             true => assemble(members, &self.folders),
@@ -117,7 +117,7 @@ impl<'a> GuestFiles<'a> {
     ///
     /// # Errors
     /// More than 1 MiB.
-    pub(crate) fn delivery(&self) -> Result<Option<Vec<u8>>, Error> {
+    pub fn delivery(&self) -> Result<Option<Vec<u8>>, Error> {
         if !self.firmware.stops() {
             return Ok(None);
         }
@@ -136,7 +136,7 @@ impl<'a> GuestFiles<'a> {
 }
 
 /// The step before a guest's order, where its machine stopped.
-pub(crate) fn first_of(firmware: Firmware) -> Option<Step> {
+pub fn first_of(firmware: Firmware) -> Option<Step> {
     firmware.unplugs().map(|_| Step::Rescan)
 }
 
@@ -191,7 +191,7 @@ mod tests {
     use pagetoll_units::Pages;
 
     use super::*;
-    use crate::vm::machine::HugePages;
+    use crate::machine::HugePages;
 
     #[test]
     fn a_device_is_unplugged_before_the_machine_stops_and_found_afterwards() {

@@ -8,32 +8,35 @@ use pagetoll_host::Error;
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::Tool;
 
-pub(crate) mod boot;
-pub(crate) mod confine;
-pub(crate) mod console;
-pub(crate) mod control;
+pub mod boot;
+pub mod confine;
+mod console;
+mod control;
 pub mod cores;
-pub(crate) mod counter;
-pub(crate) mod files;
-pub(crate) mod folder;
-pub(crate) mod guest_run;
+pub mod counter;
+mod error;
+pub mod files;
+mod folder;
+pub mod guest_run;
 mod kept;
-pub(crate) mod machine;
-pub(crate) mod options;
-pub(crate) mod snapshot;
+pub mod machine;
+pub mod options;
+mod snapshot;
 mod watchdog;
+
+pub use error::LabError;
 
 /// Limit of `qemu --version`.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
 
 /// QEMU's version, with that of its package.
-pub(crate) fn qemu_build(arch: Arch, stop: &Stop) -> Result<String, Error> {
+pub fn qemu_build(arch: Arch, stop: &Stop) -> Result<String, Error> {
     let ask = Run::new(Tool::emulator(arch).program()).arg("--version");
     Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())
 }
 
 /// QEMU's version, such as `7.2.22`.
-pub(crate) fn qemu_version(arch: Arch, stop: &Stop) -> Result<String, Error> {
+pub fn qemu_version(arch: Arch, stop: &Stop) -> Result<String, Error> {
     let text = qemu_build(arch, stop)?;
     let words: Vec<_> = text.split_whitespace().collect();
     let after = words
