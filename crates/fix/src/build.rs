@@ -280,13 +280,7 @@ impl<'a> Plan<'a> {
     /// Compiles objects of a patched tree in another configuration. They stay in the work folder, for the next tree.
     fn compile_elsewhere(&self, changes: &Changes, other: &Compile<'_>) -> Result<(), FixError> {
         let configuration = &other.configuration;
-        let tools = match configuration.arch.as_str() {
-            "arm64" => {
-                tools::check(&[Tool::compiler(Arch::Arm64), Tool::linker(Arch::Arm64)])?;
-                Tool::prefix(Arch::Arm64)
-            }
-            _ => "",
-        };
+        let tools = configuration.cross().map_or("", Tool::prefix);
         let _working = self.lock_work()?;
         self.in_tree(changes, |usual| {
             let make = Make {

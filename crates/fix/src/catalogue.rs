@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 
 use include_dir::{Dir, File, include_dir};
 use pagetoll_bill::Arch;
+use pagetoll_host::Error;
+use pagetoll_host::tools::{self, Tool};
 use serde::Deserialize;
 
 use crate::config::{Devices, Flavour};
@@ -141,6 +143,13 @@ pub struct Configuration {
     /// True where it has PREEMPT_RT, which no series before 6.12 has.
     #[serde(default)]
     pub preempt_rt: bool,
+}
+
+impl Configuration {
+    /// Processor whose cross compiler it takes.
+    pub(crate) fn cross(&self) -> Option<Arch> {
+        (self.arch == "arm64").then_some(Arch::Arm64)
+    }
 }
 
 /// Objects of a fix that must compile in a configuration.
@@ -321,6 +330,14 @@ impl Fix {
             })
         });
         compiles.filter(|other| !other.configuration.preempt_rt || series.has_preempt_rt())
+    }
+
+    /// Checks that the compilers of these configurations are installed.
+    pub(crate) fn check_compilers(&self, series: &Series) -> Result<(), Error> {
+        let mut cross = self
+            .compiles(series)
+            .filter_map(|other| other.configuration.cross());
+        cross.try_for_each(|arch| tools::check(&[Tool::compiler(arch), Tool::linker(arch)]))
     }
 
     /// Text of the series' cover letter: subject, empty line, body.

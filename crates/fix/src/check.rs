@@ -81,6 +81,11 @@ impl CheckOrder {
         Ok(fix.checks.iter().filter(wanted).collect())
     }
 
+    /// True where the fix is compiled in its other configurations, too.
+    fn compiles_elsewhere(&self) -> bool {
+        matches!(self.subject, Subject::Fixed { .. }) && self.build.flavour == Flavour::Lab
+    }
+
     /// The variant that a check must fail on in this order; `None` where none is built.
     fn control<'c>(&self, check: &'c Check) -> Option<&'c str> {
         match self.subject {
@@ -161,6 +166,9 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
         refused(spec, problem.into(), "the name of a fix".into())
     })?;
     let checks = order.checks(fix)?;
+    if order.compiles_elsewhere() {
+        fix.check_compilers(spec.series)?;
+    }
     let stop = surroundings.stop.for_part();
     let surroundings = Surroundings {
         stop: &stop,
@@ -168,7 +176,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
     };
     let maker = Maker::new(order, fix, surroundings)?;
     let fixed = maker.stack(None)?;
-    if order.build.flavour == Flavour::Lab {
+    if order.compiles_elsewhere() {
         maker.compile_configurations(&order.subject)?;
     }
     let bench = Bench {

@@ -12,7 +12,7 @@ const MOST: usize = 3;
 /// several.
 pub(crate) fn named(all: &[&RowKey], some: &[&RowKey]) -> String {
     if some.len() == all.len() {
-        return format!("all {} rows", all.len());
+        return whole(all);
     }
     let kernels = unique(all.iter().map(|key| key.kernel.as_deref()));
     if kernels.len() < 2 {
@@ -23,11 +23,18 @@ pub(crate) fn named(all: &[&RowKey], some: &[&RowKey]) -> String {
         let name = kernel.unwrap_or("no kernel of its own");
         match some.len() {
             0 => None,
-            every if every == all.len() => Some(format!("all {every} rows of {name}")),
+            every if every == all.len() => Some(format!("{} of {name}", whole(&all))),
             _ => Some(format!("{} of {name}", by_method(&all, &some))),
         }
     });
     parts.collect::<Vec<_>>().join("; ")
+}
+
+fn whole(all: &[&RowKey]) -> String {
+    match all.len() {
+        1 => "the only row".to_owned(),
+        rows => format!("all {rows} rows"),
+    }
 }
 
 fn on<'a>(kernel: Option<&str>, keys: &[&'a RowKey]) -> Vec<&'a RowKey> {

@@ -33,11 +33,14 @@ pub(crate) fn deliver(bill: &Bill, destination: &Destination) -> Result<Outcome>
 
 /// How much of the bill has figures.
 fn summary(bill: &Bill) -> String {
-    let rows = bill.rows.len();
+    let rows = match bill.rows.len() {
+        1 => "1 row".to_owned(),
+        rows => format!("{rows} rows"),
+    };
     let without = bill.rows.iter().filter(|row| row.result.is_err()).count();
     match without {
-        0 => format!("{rows} rows"),
-        _ => format!("{rows} rows, {without} of them without figures"),
+        0 => rows,
+        _ => format!("{rows}, {without} of them without figures"),
     }
 }
 

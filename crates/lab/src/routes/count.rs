@@ -232,7 +232,7 @@ fn words(count: &CountSpec) -> Result<Vec<String>, BackendError> {
         },
     };
     match words.as_slice() {
-        [] => refuse("program: is missing; expected -- PROGRAM ARGS at the end"),
+        [] => refuse("no program to count; expected -- PROGRAM ARGS at the end"),
         _ => Ok(words),
     }
 }
