@@ -31,9 +31,9 @@ use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::draft::{Clock, counted, image, part_of_stack};
+use crate::kernels;
 use crate::linux::{Kernel, check_tools};
 use crate::profile::{Profiling, Sample};
-use crate::kernels;
 use pagetoll_lab_vm::LabError;
 use pagetoll_lab_vm::machine::{Firmware, Machine, Mode, Variant};
 use pagetoll_lab_vm::options::BootOptions;
