@@ -2,7 +2,7 @@
 //!
 //! - No new programs, threads' scheduling or privileges: seccomp (`-sandbox`, qemu(1)) and `no_new_privs`.
 //! - Where pagetoll is the superuser, a user of its own for each QEMU, without groups and capabilities. It reaches
-//!   nothing but the files of its boot: see [`crate::folder`].
+//!   nothing but the files of its boot: see `folder.rs`.
 //! - Limits of files and memory.
 //!
 //! What this machine's QEMU or tools cannot do is left out, and the bill says so.
