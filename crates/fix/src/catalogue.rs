@@ -333,6 +333,9 @@ impl Fix {
     }
 
     /// Checks that the compilers of these configurations are installed.
+    ///
+    /// # Errors
+    /// [`Error::MissingTools`].
     pub(crate) fn check_compilers(&self, series: &Series) -> Result<(), Error> {
         let mut cross = self
             .compiles(series)

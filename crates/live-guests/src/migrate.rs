@@ -53,7 +53,7 @@ impl Prepared for Request {
 /// # Errors
 /// Something missing on the host that every row needs, a failed guest, or a stop. What only some rows need and the host lacks
 /// makes these rows unavailable.
-pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
+fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
     let began = Instant::now();
     host::check_kvm()?;
     host::require_memory(request.order.pages.get() * 4096 * 2)?;

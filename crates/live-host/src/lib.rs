@@ -1,5 +1,5 @@
-//! This host in bills of it: what it can do and how busy it is, and what the routes on it share: memory of guests, threads
-//! of vCPUs, turns of runs, processes that are this program again.
+//! Host side of live bills: capabilities and load of this host, and what its routes share: guest memory, vCPU threads, the
+//! order of runs, child processes of pagetoll itself.
 
 #![deny(unsafe_code)]
 
