@@ -455,7 +455,7 @@ fn understood(event: Event, stop: &Stop) -> Result<(Report, String), Ending> {
             Err(Ending::Guest(words))
         }
         Event::Flood => Err(Ending::Guest(console::FLOODED.to_owned())),
-        Event::Result(json) => match serde_json::from_str(&json) {
+        Event::Result(json) => match json.parse() {
             Ok(Report::Error(failure)) => Err(Ending::Guest(failure.to_string())),
             Ok(report) => Ok((report, json)),
             Err(error) => Err(Ending::Guest(format!("malformed result: {error}: {json}"))),

@@ -65,7 +65,7 @@ fn read(boot: Boot<'_>, entry: &Entry) -> Result<Option<GuestRun>, Error> {
     let reports = entry.file(REPORTS)?;
     let meta = fs::metadata(&reports).map_err(Error::io("read", &reports))?;
     let text = fs::read_to_string(&reports).map_err(Error::io("read", &reports))?;
-    let parsed: Result<_, _> = text.lines().map(serde_json::from_str).collect();
+    let parsed: Result<_, _> = text.lines().map(str::parse).collect();
     let Ok(parsed) = parsed else {
         return Ok(None);
     };

@@ -53,9 +53,7 @@ pub fn read_console(pieces: impl Iterator<Item = Vec<u8>>) -> usize {
     let mut console = console::Console::new("console".into());
     let events = pieces.flat_map(|piece| console.take(&piece));
     let results = events.filter_map(|event| match event {
-        console::Event::Result(json) => {
-            serde_json::from_str::<pagetoll_protocol::report::Report>(&json).ok()
-        }
+        console::Event::Result(json) => json.parse::<pagetoll_protocol::report::Report>().ok(),
         console::Event::Trouble(_) | console::Event::Flood => None,
     });
     results.map(|report| boot::next_after(&report).len()).sum()

@@ -109,7 +109,9 @@ fn reports(text: &str) -> Result<Vec<Report>, LiveError> {
     let mut reports = Vec::new();
     for object in text.lines().filter_map(object_in) {
         let object = object.map_err(|_| broken("a garbled result"))?;
-        let report = serde_json::from_str(object).map_err(|error| broken(&error.to_string()))?;
+        let report = object
+            .parse()
+            .map_err(|error: serde_json::Error| broken(&error.to_string()))?;
         match report {
             Report::Error(failure) => return Err(broken(&failure.to_string())),
             report => reports.push(report),

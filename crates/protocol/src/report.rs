@@ -11,6 +11,7 @@ mod restore;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::str::FromStr;
 
 use pagetoll_bill::route::{self, RouteMechanism};
 use pagetoll_bill::row::{Backing, Folio};
@@ -134,6 +135,15 @@ pub fn object_in(line: &str) -> Option<Result<&str, Garbled>> {
         (crc32fast::hash(object.as_bytes()) == expected).then_some(object)
     };
     Some(object().ok_or(Garbled))
+}
+
+/// Reads an object of [`object_in`]. Compiled here once: a derived reader of all reports is a quarter of a caller's code.
+impl FromStr for Report {
+    type Err = serde_json::Error;
+
+    fn from_str(object: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(object)
+    }
 }
 
 impl Blob {
