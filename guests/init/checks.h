@@ -37,6 +37,7 @@ unsigned int kernel_warnings(char *first, size_t size);
  * shared-files: mappings of a tmpfs file and of a disk, torn down in many ways, read back after dropping caches.
  * private-copies: they survive when a hole is punched into their file; the file's pages do not.
  * dirty-race: a thread writes to pages while another zaps them, maps over them, moves them away, or forks: no write is lost.
+ * mremap-contents: pages that are moved, in runs of all lengths, keep their content, and leave none behind.
  * fork: parent and child see their own writes only, one after the other and concurrently; a child finds what its parent
  * has in swap.
  * swap: pages that were swapped out, in, written, and swapped out again, and pages that were written after MADV_FREE; the
@@ -56,6 +57,7 @@ unsigned int kernel_warnings(char *first, size_t size);
 	check("dirty-race-unmap", check_dirty_race_unmap)   \
 	check("dirty-race-mremap", check_dirty_race_mremap) \
 	check("dirty-race-fork", check_dirty_race_fork)     \
+	check("mremap-contents", check_mremap_contents)     \
 	check("fork-contents", check_fork_contents)         \
 	check("fork-race", check_fork_race)                 \
 	check("fork-swapped", check_fork_swapped)           \
