@@ -16,8 +16,8 @@ use crate::{flamegraph, harmless};
 /// Letters up to which a cell is one line.
 const LINE: usize = 40;
 const PAGE: &str = include_str!("html/page.html");
-const STYLE: &str = include_str!("html/page.css");
-const SCRIPT: &str = include_str!("html/page.js");
+pub(crate) const STYLE: &str = include_str!("html/page.css");
+pub(crate) const SCRIPT: &str = include_str!("html/page.js");
 /// The hash of [`SCRIPT`], which alone may run: a test compares it.
 const SCRIPT_HASH: &str = include_str!("html/page.js.sha256");
 
