@@ -1,16 +1,17 @@
 //! Bills of dirty tracking on this host as their users see them; skipped with the reason where there is no KVM.
 
 use std::fs;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::Command;
 
 use pagetoll_live::host;
 use pagetoll_test_support::skip;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::{assert_ended, assert_refused, eventually, large_pages, printed_bill, program, text};
+use crate::{
+    WITHOUT_PTRACE, assert_ended, assert_refused, end_bill, eventually, large_pages, printed_bill,
+    program, text, without_device,
+};
 
 fn dirty(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
@@ -288,18 +289,8 @@ fn nothing_is_left_of_a_bill_that_is_killed_or_interrupted() {
     }
     for (signal, delay) in [(Signal::KILL, 300), (Signal::KILL, 900), (Signal::INT, 500)] {
         let order = ["--runs", "100", "--folio", "4K"];
-        let mut child = dirty(&order)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        thread::sleep(Duration::from_millis(delay));
-        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-        assert!(!child.wait().unwrap().success());
-        eventually("no child outlives the bill", || {
-            children_of(child.id()) == 0
-        });
+        let id = end_bill(dirty(&order), signal, delay, |_| true);
+        eventually("no child outlives the bill", || children_of(id) == 0);
     }
 }
 
@@ -316,25 +307,12 @@ fn without_a_userfaultfd_the_mechanisms_of_kvm_are_billed() {
     {
         skip!("vm.unprivileged_userfaultfd allows it to all");
     }
-    // Without CAP_SYS_PTRACE, and with the device hidden by another one.
-    let script = "mount --bind /dev/null /dev/userfaultfd && exec setpriv --bounding-set=-sys_ptrace \
-                  --inh-caps=-sys_ptrace \"$0\" \"$@\"";
-    let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", script]).arg(program());
-    command.args([
-        "bill",
-        "dirty",
-        "--mechanism",
-        "bitmap,uffd-wp,wp-async",
-        "--folio",
-        "4K",
-    ]);
-    command.args(["--pages", "512", "--runs", "1", "--format", "json"]);
-    let output = command.output().unwrap();
-    if text(&output.stderr).contains("mount") {
-        skip!("{}", text(&output.stderr));
-    }
-    let bill = printed_bill(&output);
+    let order = "bill dirty --mechanism bitmap,uffd-wp,wp-async --folio 4K --pages 512 --runs 1 --format json";
+    let order: Vec<_> = order.split(' ').collect();
+    let bill = match without_device("/dev/userfaultfd", WITHOUT_PTRACE, &order) {
+        Ok(output) => printed_bill(&output),
+        Err(reason) => skip!("{reason}"),
+    };
     assert!(row(&bill, "bitmap", "arm")["unavailable"].is_null());
     for mechanism in ["uffd-wp", "wp-async"] {
         let why = row(&bill, mechanism, "arm")["unavailable"]

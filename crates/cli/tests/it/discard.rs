@@ -2,16 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::Command;
 
 use pagetoll_live::host;
 use pagetoll_test_support::skip;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::{assert_ended, assert_refused, printed_bill, program, text};
+use crate::{assert_ended, assert_refused, end_bill, printed_bill, program, without_device};
 
 /// A guest of 8 MiB, once.
 const SMALL: [&str; 4] = ["--pages", "2048", "--runs", "1"];
@@ -176,16 +174,14 @@ fn bad_orders_are_rejected() {
 
 #[test]
 fn without_rights_the_device_is_named() {
-    let script = "mount --bind /dev/null /dev/kvm && exec \"$0\" \"$@\"";
-    let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", script]).arg(program());
-    command.args(["bill", "discard"]).args(SMALL);
-    let output = command.output().unwrap();
-    let said = text(&output.stderr);
-    if said.contains("mount") || said.contains("unshare") {
-        skip!("{said}");
+    match without_device(
+        "/dev/kvm",
+        "",
+        &[&["bill", "discard"], SMALL.as_slice()].concat(),
+    ) {
+        Ok(output) => assert_ended(&output, 3, &["/dev/kvm"]),
+        Err(reason) => skip!("{reason}"),
     }
-    assert_ended(&output, 3, &["/dev/kvm"]);
 }
 
 #[test]
@@ -206,15 +202,7 @@ fn nothing_is_left_of_a_bill_that_is_killed_or_interrupted() {
         (Signal::INT, 200),
         (Signal::TERM, 600),
     ] {
-        let mut child = discard(&["--runs", "100"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        thread::sleep(Duration::from_millis(delay));
-        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-        assert!(!child.wait().unwrap().success());
+        end_bill(discard(&["--runs", "100"]), signal, delay, |_| true);
     }
     assert_eq!(images(), before);
 }

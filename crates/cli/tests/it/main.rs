@@ -25,12 +25,16 @@ mod sweep;
 mod this_host;
 
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// What starts a program without CAP_SYS_PTRACE, which stands for a userfaultfd's device.
+const WITHOUT_PTRACE: &str = "setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace";
 
 fn program() -> PathBuf {
     assert_cmd::cargo::cargo_bin!("pagetoll").to_path_buf()
@@ -95,6 +99,37 @@ fn processes_of(parent: u32, command: &str) -> Vec<u32> {
     };
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.filter_map(of_parent).collect()
+}
+
+/// Output of the program where the device is hidden by another one, started by `exec`; why it cannot be hidden.
+fn without_device(device: &str, exec: &str, arguments: &[&str]) -> Result<Output, String> {
+    let script = format!("mount --bind /dev/null {device} && exec {exec} \"$0\" \"$@\"");
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script]).arg(program());
+    let output = command.args(arguments).output().unwrap();
+    let said = text(&output.stderr);
+    match said.contains("mount") || said.contains("unshare") {
+        true => Err(said),
+        false => Ok(output),
+    }
+}
+
+/// Ends a bill by a signal, milliseconds after it has begun, which its process id says; that id.
+fn end_bill(
+    mut bill: std::process::Command,
+    signal: Signal,
+    delay: u64,
+    has_begun: impl Fn(u32) -> bool,
+) -> u32 {
+    bill.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = bill.spawn().unwrap();
+    let id = child.id();
+    eventually("the bill begins", || has_begun(id));
+    thread::sleep(Duration::from_millis(delay));
+    let pid = Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+    assert!(!child.wait().unwrap().success());
+    id
 }
 
 /// Waits until another process has done something; panics after a minute.

@@ -1,15 +1,16 @@
 //! Bills of migrations on this host as their users see them; skipped with the reason where there is no KVM.
 
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::Command;
 
 use pagetoll_live::host;
 use pagetoll_test_support::skip;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::{assert_ended, assert_refused, eventually, printed_bill, processes_of, program, text};
+use crate::{
+    assert_ended, assert_refused, end_bill, eventually, printed_bill, processes_of, program,
+    without_device,
+};
 
 /// A guest of 4 MiB, once.
 const SMALL: [&str; 4] = ["--pages", "1024", "--runs", "1"];
@@ -107,16 +108,14 @@ fn bad_orders_are_rejected() {
 
 #[test]
 fn without_rights_the_device_is_named() {
-    let script = "mount --bind /dev/null /dev/kvm && exec \"$0\" \"$@\"";
-    let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", script]).arg(program());
-    command.args(["bill", "migrate"]).args(SMALL);
-    let output = command.output().unwrap();
-    let said = text(&output.stderr);
-    if said.contains("mount") || said.contains("unshare") {
-        skip!("{said}");
+    match without_device(
+        "/dev/kvm",
+        "",
+        &[&["bill", "migrate"], SMALL.as_slice()].concat(),
+    ) {
+        Ok(output) => assert_ended(&output, 3, &["/dev/kvm"]),
+        Err(reason) => skip!("{reason}"),
     }
-    assert_ended(&output, 3, &["/dev/kvm"]);
 }
 
 #[test]
@@ -132,19 +131,9 @@ fn no_destination_is_left_of_a_bill_that_is_killed_or_interrupted() {
     ] {
         // Without a tracker or a pager nothing but a guest's pages is billed before.
         let order = ["--mechanism", "stop-copy", "--runs", "100"];
-        let mut child = migrate(&order)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let id = child.id();
-        eventually("a destination", || {
+        let id = end_bill(migrate(&order), signal, delay, |id| {
             !processes_of(id, "migrate-destination").is_empty()
         });
-        thread::sleep(Duration::from_millis(delay));
-        let pid = Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-        assert!(!child.wait().unwrap().success());
         eventually("the end of the destination", || {
             processes_of(id, "migrate-destination").is_empty()
         });

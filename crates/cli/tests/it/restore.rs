@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use pagetoll_live::host;
 use pagetoll_test_support::skip;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::{assert_ended, assert_refused, eventually, printed_bill, processes_of, program, text};
+use crate::{
+    WITHOUT_PTRACE, assert_ended, assert_refused, end_bill, eventually, printed_bill, processes_of,
+    program, without_device,
+};
 
 fn restore(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
@@ -249,21 +252,11 @@ fn nothing_is_left_of_a_bill_that_is_killed_or_interrupted() {
         let order = [
             "--pages", "4096", "--runs", "100", "--clones", "4", "--cache", "warm",
         ];
-        let mut child = restore(&order)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        eventually("four guests", || {
-            processes_of(child.id(), "restore-clone").len() == 4
+        let id = end_bill(restore(&order), signal, delay, |id| {
+            processes_of(id, "restore-clone").len() == 4
         });
-        thread::sleep(Duration::from_millis(delay));
-        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-        let status = child.wait().unwrap();
-        assert!(!status.success());
         eventually("no guest outlives the bill", || {
-            processes_of(child.id(), "restore-clone").is_empty()
+            processes_of(id, "restore-clone").is_empty()
         });
     }
     let after = fs::read_dir("/var/tmp")
@@ -289,22 +282,12 @@ fn without_a_userfaultfd_the_mechanisms_that_need_none_are_billed() {
     if !rustix::process::geteuid().is_root() || !open("/dev/userfaultfd") {
         skip!("only the superuser hides /dev/userfaultfd and gives up its capabilities");
     }
-    // Without CAP_SYS_PTRACE, and with the device hidden by another one.
-    let script = "mount --bind /dev/null /dev/userfaultfd && exec setpriv --bounding-set=-sys_ptrace \
-                  --inh-caps=-sys_ptrace \"$0\" \"$@\"";
-    let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", script]).arg(program());
-    let order = [
-        "--pages", "512", "--runs", "1", "--batch", "1", "--cache", "warm",
-    ];
-    command
-        .args(["bill", "restore", "--format", "json"])
-        .args(order);
-    let output = command.output().unwrap();
-    if text(&output.stderr).contains("mount") {
-        skip!("{}", text(&output.stderr));
-    }
-    let bill = printed_bill(&output);
+    let order = "bill restore --pages 512 --runs 1 --batch 1 --cache warm --format json".split(' ');
+    let order: Vec<_> = order.collect();
+    let bill = match without_device("/dev/userfaultfd", WITHOUT_PTRACE, &order) {
+        Ok(output) => printed_bill(&output),
+        Err(reason) => skip!("{reason}"),
+    };
     let named: Vec<_> = rows(&bill)
         .into_iter()
         .map(|row| row["mechanism"].as_str().unwrap())
