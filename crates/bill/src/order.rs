@@ -32,15 +32,38 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// A page, by itself, once: what routes without batches and backends without noise refine.
-    pub const SINGLE: Self = Self {
-        pages: Pages(1),
-        most_pages: Pages(1),
-        batches: &[1],
-        most_batch: 1,
-        runs: 1,
-        most_runs: 1,
-    };
+    /// Pages by default and at most, one by one and once, as routes without batches and backends without noise have them.
+    #[must_use]
+    pub const fn pages(default: u64, most: u64) -> Self {
+        Self {
+            pages: Pages(default),
+            most_pages: Pages(most),
+            batches: &[1],
+            most_batch: 1,
+            runs: 1,
+            most_runs: 1,
+        }
+    }
+
+    /// These limits, with other batches by default and at most.
+    #[must_use]
+    pub const fn batches(self, default: &'static [u32], most: u32) -> Self {
+        Self {
+            batches: default,
+            most_batch: most,
+            ..self
+        }
+    }
+
+    /// These limits, with other runs by default and at most.
+    #[must_use]
+    pub const fn runs(self, default: u32, most: u32) -> Self {
+        Self {
+            runs: default,
+            most_runs: most,
+            ..self
+        }
+    }
 }
 
 /// Refusal of an order.
@@ -228,13 +251,7 @@ mod tests {
     use super::*;
     use crate::route::{Fault, Unmap};
 
-    const LIMITS: Limits = Limits {
-        pages: Pages(16_384),
-        most_pages: Pages(1 << 20),
-        batches: &[32, 1, 32],
-        most_batch: 512,
-        ..Limits::SINGLE
-    };
+    const LIMITS: Limits = Limits::pages(16_384, 1 << 20).batches(&[32, 1, 32], 512);
 
     fn ordered(spec: &Spec) -> Result<Order, OrderError> {
         spec.order(Backend::Lab, &LIMITS)

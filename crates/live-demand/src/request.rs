@@ -7,7 +7,6 @@ use pagetoll_bill::spec::{
     Access, Faults, MemoryKind, Placement, Ring, Sequence, Sharing, Spec, Waiting,
 };
 use pagetoll_bill::{Backend, Limits, Order, OrderError};
-use pagetoll_units::Pages;
 
 use super::line::Line;
 use super::selftest;
@@ -17,14 +16,9 @@ use pagetoll_live_host::limits::{check_batches, check_range};
 
 /// Pages are those of each vCPU; a batch is at most what a page table holds. By default batches that show the slope,
 /// and enough runs for a deviation.
-const LIMITS: Limits = Limits {
-    pages: Pages(16_384),
-    most_pages: Pages(1 << 18),
-    batches: &[1, 16, 64],
-    most_batch: 512,
-    runs: 5,
-    most_runs: 100,
-};
+const LIMITS: Limits = Limits::pages(16_384, 1 << 18)
+    .batches(&[1, 16, 64], 512)
+    .runs(5, 100);
 const DEFAULT_VCPUS: [u32; 3] = [1, 2, 4];
 
 const MOST_VCPUS: u32 = 64;

@@ -7,7 +7,6 @@ mod switch;
 mod unmap;
 
 use pagetoll_bill::{Limits, Order, Row};
-use pagetoll_units::Pages;
 
 use crate::findings::Findings;
 use crate::plan::Abilities;
@@ -21,14 +20,9 @@ pub use unmap::BILLING as UNMAP;
 
 /// The limits of an order. At most 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than
 /// are of use. By default 64 MiB, enough for 32 page tables; batches that show costs of calls and of entries apart.
-pub const LIMITS: Limits = Limits {
-    pages: Pages(16_384),
-    most_pages: Pages(1 << 18),
-    batches: &[1, 8, 32, 128, 512],
-    most_batch: 512,
-    runs: 1,
-    most_runs: 100,
-};
+pub const LIMITS: Limits = Limits::pages(16_384, 1 << 18)
+    .batches(&[1, 8, 32, 128, 512], 512)
+    .runs(1, 100);
 
 /// A route of a Xen PV guest.
 pub struct Billing {

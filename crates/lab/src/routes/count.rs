@@ -42,10 +42,7 @@ const MOST_SHAKES: u32 = 100;
 const COUNT: &str = "{n}";
 const DOMAIN: &str = "{domid}";
 
-const LIMITS: Limits = Limits {
-    most_pages: Pages(1 << 40),
-    ..Limits::SINGLE
-};
+const LIMITS: Limits = Limits::pages(1, 1 << 40);
 
 /// A minute of CPU time for what does not depend on the program; with `--timeout` the user says it.
 fn timeout(_: Pages) -> Duration {

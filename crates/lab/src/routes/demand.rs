@@ -13,7 +13,6 @@ use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::{Limits, Order, Row, Spec};
 use pagetoll_protocol::report::Report;
 use pagetoll_protocol::step::DemandStep;
-use pagetoll_units::Pages;
 
 use crate::kernels::Builder;
 use crate::kvm_host::{self, Probed};
@@ -25,14 +24,9 @@ use guest::{DemandRun, PROBE};
 
 /// At most 1 GiB of pages, batches of which each thread has a copy at hand, and more runs than are of use. By default
 /// 16 MiB, of which each page costs tens of thousands of instructions several times.
-const LIMITS: Limits = Limits {
-    pages: Pages(4096),
-    most_pages: Pages(1 << 18),
-    batches: &[1, 16],
-    most_batch: 512,
-    most_runs: 100,
-    ..Limits::SINGLE
-};
+const LIMITS: Limits = Limits::pages(4096, 1 << 18)
+    .batches(&[1, 16], 512)
+    .runs(1, 100);
 
 /// Resolves an order.
 ///

@@ -11,7 +11,6 @@ use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Limits, Order, Row, Spec};
 use pagetoll_protocol::report::Report;
 use pagetoll_protocol::step::DirtyStep;
-use pagetoll_units::Pages;
 
 use crate::kernels::Builder;
 use crate::kvm_host::{self, Probed};
@@ -22,12 +21,7 @@ use guest::{DirtyRun, PROBE};
 
 /// At most half as many pages as the largest ring has entries, and more runs than are of use. By default 4 MiB: a phase of KVM ends
 /// before the next timer tick.
-const LIMITS: Limits = Limits {
-    pages: Pages(1024),
-    most_pages: Pages(1 << 15),
-    most_runs: 100,
-    ..Limits::SINGLE
-};
+const LIMITS: Limits = Limits::pages(1024, 1 << 15).runs(1, 100);
 /// Pages of a page of 2 MiB.
 const HUGE: u64 = 512;
 /// The shapes of memory that are billed, and those that are where nothing is said.

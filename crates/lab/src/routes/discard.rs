@@ -11,7 +11,6 @@ use pagetoll_bill::row::Backing;
 use pagetoll_bill::{Limits, Order, Row, Spec};
 use pagetoll_protocol::report::Report;
 use pagetoll_protocol::step::DiscardStep;
-use pagetoll_units::Pages;
 
 use crate::kernels::Builder;
 use crate::kvm_host::{self, Probed};
@@ -22,14 +21,9 @@ use guest::{DiscardRun, PROBE};
 
 /// Pages are those of the guest. By default 4 MiB: a phase ends before the next timer tick, or soon after it. At most as
 /// many as the sum of their words can tell apart. Batches are of 4 KiB, 64 KiB and 2 MiB.
-const LIMITS: Limits = Limits {
-    pages: Pages(1024),
-    most_pages: Pages(1 << 15),
-    batches: &[1, 16, 512],
-    most_batch: 512,
-    most_runs: 100,
-    ..Limits::SINGLE
-};
+const LIMITS: Limits = Limits::pages(1024, 1 << 15)
+    .batches(&[1, 16, 512], 512)
+    .runs(1, 100);
 /// Pages of two chunks of the largest size.
 const UNIT: u64 = 1024;
 

@@ -28,7 +28,6 @@ use pagetoll_images::kernel::KernelSource;
 use pagetoll_protocol::step::Interface;
 use pagetoll_pv::pin::{self, Cell};
 use pagetoll_pv::session::XenOptions;
-use pagetoll_units::Pages;
 
 use crate::draft::{Clock, counted, image, part_of_stack};
 use crate::kernels;
@@ -40,12 +39,7 @@ use pagetoll_lab_vm::options::BootOptions;
 
 /// At most pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB page; more
 /// runs than are of use. By default 256 MiB. No mechanism of the route takes a batch.
-const LIMITS: Limits = Limits {
-    pages: Pages(65_536),
-    most_pages: Pages(1 << 17),
-    most_runs: 100,
-    ..Limits::SINGLE
-};
+const LIMITS: Limits = Limits::pages(65_536, 1 << 17).runs(1, 100);
 
 /// CPU time without a report: the longest step, a page of 1 GiB, takes 10 s.
 const TIMEOUT: Duration = Duration::from_secs(180);
@@ -267,6 +261,7 @@ mod tests {
     use pagetoll_backend::{Class, Classified};
     use pagetoll_bill::route::Pin;
     use pagetoll_bill::{Figures, Operation, RowKey, System, Unavailable};
+    use pagetoll_units::Pages;
 
     use super::*;
 

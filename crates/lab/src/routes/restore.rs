@@ -12,7 +12,6 @@ use pagetoll_bill::route::lab::Restore as Mechanism;
 use pagetoll_bill::{Limits, Order, Row, Spec};
 use pagetoll_protocol::report::Report;
 use pagetoll_protocol::step::RestoreStep;
-use pagetoll_units::Pages;
 
 use crate::kernels::Builder;
 use crate::kvm_host::{self, Probed};
@@ -23,14 +22,9 @@ use guest::{PROBE, RestoreRun};
 
 /// Pages are those of the image. By default 4 MiB: what happens between two boundaries is counted in parts that are shorter
 /// than a tick. At most 32 MiB, of which the guest holds the image, what its memory must hold, and the memory.
-const LIMITS: Limits = Limits {
-    pages: Pages(1024),
-    most_pages: Pages(1 << 13),
-    batches: &[1, 16, 64],
-    most_batch: 512,
-    most_runs: 100,
-    ..Limits::SINGLE
-};
+const LIMITS: Limits = Limits::pages(1024, 1 << 13)
+    .batches(&[1, 16, 64], 512)
+    .runs(1, 100);
 /// Batch of mechanisms beside `uffd`, which alone shows the slope.
 const BATCH: u32 = 64;
 /// Pages of a page of 2 MiB.

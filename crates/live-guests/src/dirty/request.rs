@@ -3,19 +3,11 @@
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{Ring, Spec};
 use pagetoll_bill::{Backend, Limits};
-use pagetoll_units::Pages;
 
 use pagetoll_live_host::LiveError;
 
 /// Pages are those that the guest writes: 32 MiB.
-const LIMITS: Limits = Limits {
-    pages: Pages(8192),
-    most_pages: Pages(1 << 20),
-    batches: &[1],
-    most_batch: 1,
-    runs: 3,
-    most_runs: 100,
-};
+const LIMITS: Limits = Limits::pages(8192, 1 << 20).runs(3, 100);
 /// Pages of a huge page.
 const HUGE: u64 = 512;
 /// Shapes of memory that can be tracked, in the order of the rows.

@@ -6,21 +6,15 @@ use pagetoll_bill::route::Discard;
 use pagetoll_bill::row::Backing;
 use pagetoll_bill::spec::Spec;
 use pagetoll_bill::{Backend, Limits};
-use pagetoll_units::Pages;
 
 use super::line::Line;
 use pagetoll_live_host::LiveError;
 use pagetoll_live_host::limits::check_batches;
 
 /// Pages are those of the guest: 64 MiB. Batches are of 4 KiB, 64 KiB and 2 MiB.
-const LIMITS: Limits = Limits {
-    pages: Pages(16_384),
-    most_pages: Pages(1 << 20),
-    batches: &[1, 16, 512],
-    most_batch: 512,
-    runs: 3,
-    most_runs: 100,
-};
+const LIMITS: Limits = Limits::pages(16_384, 1 << 20)
+    .batches(&[1, 16, 512], 512)
+    .runs(3, 100);
 /// Pages of four blocks of 2 MiB, of which single calls take one each.
 pub(super) const UNIT: u64 = 2048;
 /// Folder of the file that is mapped privately: not /tmp, which is memory on many systems.
@@ -90,6 +84,7 @@ impl Request {
 mod tests {
     use pagetoll_bill::Route;
     use pagetoll_bill::spec::DiscardSpec;
+    use pagetoll_units::Pages;
 
     use super::*;
 

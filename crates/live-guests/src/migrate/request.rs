@@ -10,14 +10,7 @@ use pagetoll_live_host::LiveError;
 use pagetoll_live_host::limits::check_range;
 
 /// Pages are those of the guest: 64 MiB.
-const LIMITS: Limits = Limits {
-    pages: Pages(16_384),
-    most_pages: Pages(1 << 20),
-    batches: &[1],
-    most_batch: 1,
-    runs: 5,
-    most_runs: 100,
-};
+const LIMITS: Limits = Limits::pages(16_384, 1 << 20).runs(5, 100);
 /// Share of the guest that it writes again and again, where the order does not say.
 const SET: u64 = 8;
 /// MiB a second.

@@ -21,14 +21,9 @@ use pagetoll_live_host::LiveError;
 use pagetoll_live_host::limits::{check_batches, check_range};
 
 /// Pages are those of the image: 512 MiB. A batch is at most what a page table holds.
-const LIMITS: Limits = Limits {
-    pages: Pages(131_072),
-    most_pages: Pages(1 << 22),
-    batches: &[1, 16, 64],
-    most_batch: 512,
-    runs: 3,
-    most_runs: 100,
-};
+const LIMITS: Limits = Limits::pages(131_072, 1 << 22)
+    .batches(&[1, 16, 64], 512)
+    .runs(3, 100);
 const MOST_VCPUS: u32 = 64;
 const MOST_READERS: u32 = 64;
 const MOST_CLONES: u32 = 256;

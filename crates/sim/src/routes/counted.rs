@@ -9,7 +9,6 @@ use pagetoll_bill::{
     Backend, Crossings, Limits, Mechanism, Order, RouteMechanism, Row, Spec, System, crossing,
 };
 use pagetoll_models::linux::RouteRun;
-use pagetoll_units::Pages;
 use rayon::prelude::*;
 
 use self::cell::{Cell, Step};
@@ -17,18 +16,10 @@ use super::{DEFAULT_SAMPLES, Modelled, Ordered, Sampled, price, versions};
 use crate::error::{BillingError, RequestError};
 
 /// At most 1 TiB of pages. A model has no noise to be averaged out, so one run.
-pub(crate) const ONE_BY_ONE: Limits = Limits {
-    pages: Pages(16_384),
-    most_pages: Pages(1 << 28),
-    most_batch: 512,
-    ..Limits::SINGLE
-};
+pub(crate) const ONE_BY_ONE: Limits = Limits::pages(16_384, 1 << 28).batches(&[1], 512);
 
 /// Batches that show per-call and per-entry costs apart, in pages; at most the entries of one page table.
-const BATCHED: Limits = Limits {
-    batches: &[1, 8, 32, 128, 512],
-    ..ONE_BY_ONE
-};
+const BATCHED: Limits = ONE_BY_ONE.batches(&[1, 8, 32, 128, 512], 512);
 
 /// Cells that are run on new machines, and the prices.
 #[derive(Debug)]

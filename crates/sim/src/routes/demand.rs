@@ -29,12 +29,7 @@ pub use compare::{Errors, Summary, summary};
 
 /// Rates are those of the steady state, so pages are few: those that each vCPU populates while it is counted, a few
 /// hundred in all at least.
-const LIMITS: Limits = Limits {
-    pages: Pages(6),
-    most_pages: Pages(1 << 12),
-    most_batch: MOST_BATCH,
-    ..Limits::SINGLE
-};
+const LIMITS: Limits = Limits::pages(6, 1 << 12).batches(&[1], MOST_BATCH);
 
 /// Samples of the cost table, when the order does not say: two beyond either end of the interval.
 pub const DEFAULT_SAMPLES: u32 = 40;

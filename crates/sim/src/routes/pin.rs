@@ -22,11 +22,7 @@ use super::{DEFAULT_SAMPLES, Model, Modelled, Ordered, Sampled, versions};
 use crate::error::{BillingError, RequestError};
 
 /// At most 64 GiB. A model has no noise to be averaged out, so one run.
-const LIMITS: Limits = Limits {
-    pages: Pages(1 << 16),
-    most_pages: Pages(1 << 24),
-    ..Limits::SINGLE
-};
+const LIMITS: Limits = Limits::pages(1 << 16, 1 << 24);
 
 pub(super) const MODEL: Model = Model {
     costs: "lab-vfio-6.18",

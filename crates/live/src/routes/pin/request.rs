@@ -3,7 +3,6 @@
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Backend, Limits, Method, Order, Spec};
-use pagetoll_units::Pages;
 
 use super::loops::loop_of;
 use pagetoll_live_host::LiveError;
@@ -13,13 +12,7 @@ const LEAST_RUNS: u32 = 10;
 
 /// At most 64 GiB of pages, a gigabyte of descriptors. By default 8 GiB, as the first posting of batched pinning (vfio,
 /// May 2025) measured them.
-const LIMITS: Limits = Limits {
-    pages: Pages(1 << 21),
-    most_pages: Pages(1 << 24),
-    runs: LEAST_RUNS,
-    most_runs: 1000,
-    ..Limits::SINGLE
-};
+const LIMITS: Limits = Limits::pages(1 << 21, 1 << 24).runs(LEAST_RUNS, 1000);
 
 /// Folios of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

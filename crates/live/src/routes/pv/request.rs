@@ -7,11 +7,7 @@ use pagetoll_bill::{Backend, Limits, Order, Route, Spec};
 use pagetoll_pv::routes::{self, Billing};
 
 /// A time is measured more than once.
-const LIMITS: Limits = Limits {
-    runs: 10,
-    most_runs: 1000,
-    ..routes::LIMITS
-};
+const LIMITS: Limits = routes::LIMITS.runs(10, 1000);
 
 /// What is to be billed.
 #[derive(Clone)]

@@ -6,19 +6,12 @@ use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Backend, Limits, Method, Order, Spec};
 use pagetoll_protocol::step::Interface;
 use pagetoll_pv::pin;
-use pagetoll_units::Pages;
 
 use pagetoll_live_host::LiveError;
 
 /// At most 32 GiB; the probe maps them below an address of 64 GiB. By default 256 MiB, as in the lab, and the runs that two
 /// bills need to be told apart.
-const LIMITS: Limits = Limits {
-    pages: Pages(65_536),
-    most_pages: Pages(1 << 23),
-    runs: 10,
-    most_runs: 1000,
-    ..Limits::SINGLE
-};
+const LIMITS: Limits = Limits::pages(65_536, 1 << 23).runs(10, 1000);
 
 /// A validated order.
 #[derive(Clone, Debug)]
