@@ -820,17 +820,15 @@ mod tests {
         let clear = r#"{"kind":"clear","mechanism":"emulate","batch":1,"pages":16384,"mark":-1,
             "instructions":30471214,"classes":[4096,4096,4096,4096],"faults":{"lost_accessed":0,
             "lost_dirty":0,"wrong_frame":0,"wrong_flags":0,"not_none":0,"refused":0}}"#;
-        let Report::Clear(clear) = serde_json::from_str(clear).unwrap() else {
+        let report = |object: &str| object.parse::<Report>();
+        let Report::Clear(clear) = report(clear).unwrap() else {
             panic!("not a clear");
         };
         assert_eq!((clear.mark, clear.instructions), (-1, 30_471_214));
-        assert_eq!(
-            serde_json::from_str::<Report>(r#"{"kind":"done"}"#).unwrap(),
-            Report::Done
-        );
-        assert!(serde_json::from_str::<Report>(r#"{"kind":"other"}"#).is_err());
+        assert_eq!(report(r#"{"kind":"done"}"#).unwrap(), Report::Done);
+        assert!(report(r#"{"kind":"other"}"#).is_err());
         let error = r#"{"kind":"error","what":"swapon","errno":22}"#;
-        let Report::Error(failure) = serde_json::from_str(error).unwrap() else {
+        let Report::Error(failure) = report(error).unwrap() else {
             panic!("not an error");
         };
         assert_eq!(

@@ -90,7 +90,7 @@ fn the_guest_has_every_verb_need_and_memory_of_the_cases() {
 }
 
 fn reported(line: &str) -> Report {
-    serde_json::from_str(line).unwrap()
+    line.parse().unwrap()
 }
 
 fn next<'a>(cases: &'a [Case]) -> Next<'a, Case> {
