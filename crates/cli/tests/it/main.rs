@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use assert_cmd::Command;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What starts a program without CAP_SYS_PTRACE, which stands for a userfaultfd's device.
+/// Command that starts a program without CAP_SYS_PTRACE, which stands for the device of userfaultfds.
 const WITHOUT_PTRACE: &str = "setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace";
 
 fn program() -> PathBuf {
