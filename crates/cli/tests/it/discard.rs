@@ -9,7 +9,7 @@ use pagetoll_test_support::skip;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::{assert_ended, assert_refused, end_bill, printed_bill, program, without_device};
+use crate::{assert_ended, assert_kvm_is_named, assert_refused, end_bill, printed_bill, program};
 
 /// A guest of 8 MiB, once.
 const SMALL: [&str; 4] = ["--pages", "2048", "--runs", "1"];
@@ -174,14 +174,7 @@ fn bad_orders_are_rejected() {
 
 #[test]
 fn without_rights_the_device_is_named() {
-    match without_device(
-        "/dev/kvm",
-        "",
-        &[&["bill", "discard"], SMALL.as_slice()].concat(),
-    ) {
-        Ok(output) => assert_ended(&output, 3, &["/dev/kvm"]),
-        Err(reason) => skip!("{reason}"),
-    }
+    assert_kvm_is_named(&[&["bill", "discard"], SMALL.as_slice()].concat());
 }
 
 #[test]

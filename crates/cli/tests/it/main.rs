@@ -31,6 +31,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
+use pagetoll_test_support::skip;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Command that starts a program without CAP_SYS_PTRACE, which stands for the device of userfaultfds.
@@ -111,6 +112,14 @@ fn without_device(device: &str, exec: &str, arguments: &[&str]) -> Result<Output
     match said.contains("mount") || said.contains("unshare") {
         true => Err(said),
         false => Ok(output),
+    }
+}
+
+/// Checks that an order of a live bill names the device where there is no KVM.
+fn assert_kvm_is_named(order: &[&str]) {
+    match without_device("/dev/kvm", "", order) {
+        Ok(output) => assert_ended(&output, 3, &["/dev/kvm"]),
+        Err(reason) => skip!("{reason}"),
     }
 }
 

@@ -8,8 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
-    assert_ended, assert_refused, end_bill, eventually, printed_bill, processes_of, program,
-    without_device,
+    assert_kvm_is_named, assert_refused, end_bill, eventually, printed_bill, processes_of, program,
 };
 
 /// A guest of 4 MiB, once.
@@ -108,14 +107,7 @@ fn bad_orders_are_rejected() {
 
 #[test]
 fn without_rights_the_device_is_named() {
-    match without_device(
-        "/dev/kvm",
-        "",
-        &[&["bill", "migrate"], SMALL.as_slice()].concat(),
-    ) {
-        Ok(output) => assert_ended(&output, 3, &["/dev/kvm"]),
-        Err(reason) => skip!("{reason}"),
-    }
+    assert_kvm_is_named(&[&["bill", "migrate"], SMALL.as_slice()].concat());
 }
 
 #[test]
