@@ -44,6 +44,8 @@ const NO_LIMIT: u64 = 1 << 40;
 /// Restarts of a guest with several vCPUs when QEMU fails it. Assumed: on two busy CPUs, each of three runs
 /// of `fix check`, with a few such guests each, met one failure.
 const MORE_ATTEMPTS: usize = 3;
+/// The end of a machine whose kernel wrote no panic and started no process.
+const WENT_OFF_SILENTLY: &str = "the machine went off after 0 results";
 /// Time for the last words of a system that gave up, so that the log holds them all.
 const AFTERMATH: Duration = Duration::from_secs(2);
 
@@ -100,13 +102,21 @@ pub fn run(
 /// `memory_region_dispatch_write()`, while dom0 sets up its devices, which neither guest nor figures have a part in.
 /// And it may execute a breakpoint that a kernel wrote while it switched a static key, and that is gone: seen on a busy
 /// host, with the new instruction in memory. QEMU 7.2 translates code while another vCPU writes it, and a write whose
-/// look-up in the TLB came before can escape its notice. It happens before the first process as well.
+/// look-up in the TLB came before can escape its notice. It happens before the first process as well. Where the clock
+/// has such a breakpoint, the kernel dies without a word: `printk()` reads the clock, and drops what is written meanwhile.
 fn is_qemus_fault(error: &LabError) -> bool {
     match error {
         LabError::Images(Error::Process(ended)) => {
             matches!(ended.outcome, Outcome::Signalled(signal) if signal == Signal::SEGV.as_raw())
         }
-        LabError::Guest { problem, .. } => problem.contains(console::STALE_BREAKPOINT),
+        LabError::Guest { problem, .. } => {
+            let signs = [
+                console::STALE_BREAKPOINT,
+                console::DOM0_CRASHED,
+                WENT_OFF_SILENTLY,
+            ];
+            signs.iter().any(|sign| problem.contains(sign))
+        }
         LabError::Images(_) | LabError::Program { .. } | LabError::Malformed { .. } => false,
     }
 }
@@ -522,5 +532,36 @@ pub(crate) fn next_after(report: &Report) -> String {
         | Report::Contended(_)
         | Report::Error(_)
         | Report::Done => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_breakpoint_and_an_end_without_a_word_are_qemus() {
+        let faulty = |problem: &str| {
+            is_qemus_fault(&LabError::Guest {
+                boot: "race".into(),
+                problem: problem.into(),
+                log: "console.log".into(),
+            })
+        };
+        for qemus in [
+            "[    6.8] Oops: int3: 0000 [#1] SMP NOPTI",
+            "[   46.7] int3: 0000 [#1] PREEMPT_RT SMP NOPTI",
+            "(XEN) Hardware Dom0 crashed: rebooting machine in 5 seconds.",
+            "the machine went off after 0 results, before the guest was done",
+        ] {
+            assert!(faulty(qemus), "{qemus}");
+        }
+        for guests in [
+            "[    6.9] Kernel panic - not syncing: Fatal exception",
+            "(XEN) Domain 0 (vcpu#1) crashed on cpu#1:",
+            "the machine went off after 10 results, before the guest was done",
+        ] {
+            assert!(!faulty(guests), "{guests}");
+        }
     }
 }

@@ -20,10 +20,12 @@ const CONSOLE_LIMIT: u64 = 8 << 20;
 pub(crate) const FLOODED: &str = "it wrote more than 8 MiB to its console";
 /// Bytes that are read at once, so that a stop is seen and little is kept, however fast the guest writes.
 const AT_ONCE: u64 = 1 << 20;
-/// A kernel on x86-64 met a breakpoint of its own where none is: see [`crate::boot`].
-pub(crate) const STALE_BREAKPOINT: &str = "Oops: int3";
+/// A kernel on x86-64 met a breakpoint of its own where none is: see [`crate::boot`]. Linux 6.1 writes no "Oops" before it.
+pub(crate) const STALE_BREAKPOINT: &str = "int3: 0000 [#";
+/// The end of a dom0, which its kernel's panic or the crash by Xen comes before, if either could be written.
+pub(crate) const DOM0_CRASHED: &str = "Hardware Dom0 crashed";
 /// Words that a kernel or hypervisor writes when it gives up, and nothing else writes.
-const LAST_WORDS: [&str; 9] = [
+const LAST_WORDS: [&str; 10] = [
     // Before the panic that follows, because they say why: see pagetoll_pv::pv32.
     "Found 32-bit PV kernel, but CONFIG_PV32 missing",
     "Dom0 failed to switch to compat",
@@ -31,8 +33,9 @@ const LAST_WORDS: [&str; 9] = [
     STALE_BREAKPOINT,
     "Kernel panic - not syncing",
     "(XEN) Panic on CPU",
+    "(XEN) Domain 0 (vcpu#",
     "Could not construct d0",
-    "Hardware Dom0 crashed",
+    DOM0_CRASHED,
     "Could not construct domain 0",
     "No working init found",
 ];
@@ -185,11 +188,24 @@ mod tests {
             panic!("no trouble seen");
         };
         assert!(words.contains("Attempted to kill init"), "{words}");
-        let stale = "[    6.8] Oops: int3: 0000 [#1] SMP NOPTI\n[    6.9] Kernel panic - not syncing: Fatal exception\n";
-        let [Event::Trouble(first), _] = &console().take(stale.as_bytes())[..] else {
+        let stale = [
+            "Oops: int3: 0000 [#1] SMP NOPTI",      // Linux 7.3
+            "int3: 0000 [#1] PREEMPT_RT SMP NOPTI", // Linux 6.1
+        ];
+        for stale in stale {
+            let lines = format!(
+                "[    6.8] {stale}\n[    6.9] Kernel panic - not syncing: Fatal exception\n"
+            );
+            let [Event::Trouble(first), _] = &console().take(lines.as_bytes())[..] else {
+                panic!("{stale}: not both seen");
+            };
+            assert!(first.contains(STALE_BREAKPOINT), "{first}");
+        }
+        let by_xen = "(XEN) Domain 0 (vcpu#1) crashed on cpu#1:\n(XEN) Hardware Dom0 crashed: rebooting machine\n";
+        let [Event::Trouble(first), _] = &console().take(by_xen.as_bytes())[..] else {
             panic!("not both seen");
         };
-        assert!(first.contains(STALE_BREAKPOINT), "{first}");
+        assert!(first.contains("vcpu#1"), "{first}");
     }
 
     #[test]
