@@ -174,7 +174,7 @@ pub(crate) fn sources(lab: &LabSpec) -> Result<Vec<KernelSource>, Error> {
     let names = names(lab);
     if let Some(name) = names.iter().find(|name| name.starts_with(BUILT)) {
         return Err(Error::bad_input(format!(
-            "--kernel {name}: is built for a dom0 and cannot be used here; expected one of Debian or a file"
+            "--kernel {name}: is built on order for dom0s and hosts of KVM alone; expected one of Debian, or a file as `pagetoll fix build` makes it"
         )));
     }
     let images = |kernel: Kernel| match kernel.origin {
@@ -338,7 +338,9 @@ mod tests {
         assert!(headers.starts_with("--headers h: "), "{headers}");
         let fix = refusal(sources(&spec(&["fix:none"])));
         assert!(
-            fix.starts_with("--kernel fix:none: is built for a dom0"),
+            fix.starts_with(
+                "--kernel fix:none: is built on order for dom0s and hosts of KVM alone"
+            ),
             "{fix}"
         );
         let two = refusal(one(&spec(&["debian", "debian:trixie"])));
