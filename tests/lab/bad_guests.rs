@@ -58,7 +58,7 @@ pub(crate) fn crashes(bench: &Bench) -> Result<(), Failed> {
         "600",
         &[
             "the dom0 guest failed",
-            "Hardware Dom0 crashed",
+            "Domain 0 (vcpu#0) crashed on cpu#0",
             "dom0.console.log",
         ],
     )
