@@ -7,8 +7,9 @@
 //! | `compute` | what all mechanisms compute | `exit-on-missing`, `exit` |
 //! | `others` | how many lines a page moves without queueing for them | all without readers |
 //! | `lines` | how long a line takes from one CPU to another | all without readers |
+//! | `far` | how long it takes from one L3 cache to another, beside that | all without readers |
 //! | `shared` | how much longer computing takes after a fault of another vCPU; instead of `others`, where the table says it | all without readers |
-//! | `held` | for which share of a fault `mmu_lock` is held for writing; instead of `lines`, where it is | all without readers |
+//! | `held` | for which share of a fault `mmu_lock` is held for writing; instead of `lines` and `far`, where it is | all without readers |
 //! | `touch` | touching a page that the host has | `populated` |
 //! | `zero_fill` | filling a page with zeroes | `kernel` |
 //! | `asleep` | what only sleeping, reading and waking threads compute | `uffd` |
@@ -166,7 +167,7 @@ pub fn calibrate(
         from: Factors::NONE,
     };
     let (exit, mut misses) = Bench {
-        movable: movable_without_readers(&known.goals, prices),
+        movable: movable_without_readers(&known.goals, topology, prices),
         ..known
     }
     .fitted()?;
@@ -223,7 +224,11 @@ impl Movable {
 }
 
 /// Factors that rates of these mechanisms say anything of.
-fn movable_without_readers(goals: &[Goal], prices: &Prices<'_>) -> Vec<Movable> {
+fn movable_without_readers(
+    goals: &[Goal],
+    topology: Topology,
+    prices: &Prices<'_>,
+) -> Vec<Movable> {
     let has = |mechanism| goals.iter().any(|goal| goal.mechanism == mechanism);
     let mut movable = Vec::new();
     if has(Mechanism::ExitOnMissing) || has(Mechanism::Exit) {
@@ -235,12 +240,14 @@ fn movable_without_readers(goals: &[Goal], prices: &Prices<'_>) -> Vec<Movable> 
             None => |factors| &mut factors.others,
         },
     ));
-    movable.push(Movable::new(
-        match prices.given(CostKey::DEMAND_MMU_LOCK_SHARE) {
-            Some(_) => |factors| &mut factors.held,
-            None => |factors| &mut factors.lines,
-        },
-    ));
+    if prices.given(CostKey::DEMAND_MMU_LOCK_SHARE).is_some() {
+        movable.push(Movable::new(|factors| &mut factors.held));
+    } else {
+        movable.push(Movable::new(|factors| &mut factors.lines));
+        if topology.l3_groups > 1 || topology.sockets > 1 {
+            movable.push(Movable::new(|factors| &mut factors.far));
+        }
+    }
     if has(Mechanism::Populated) {
         movable.push(Movable::new(|factors| &mut factors.touch));
     }

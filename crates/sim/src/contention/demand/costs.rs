@@ -37,6 +37,8 @@ pub struct Factors {
     pub others: f64,
     /// Factor on the time that a line takes from one CPU to another.
     pub lines: f64,
+    /// Factor on that time between CPUs of different L3 caches, beside `lines`.
+    pub far: f64,
     /// Factor on all work under the userfaultfd's locks, and on handing them over.
     pub locked: f64,
     /// Factor on looking at an entry of a wait queue.
@@ -58,6 +60,7 @@ impl Factors {
         asleep: 1.0,
         others: 1.0,
         lines: 1.0,
+        far: 1.0,
         locked: 1.0,
         walks: 1.0,
         touch: 1.0,
@@ -362,8 +365,8 @@ impl Lines {
             others: self.others * factors.others,
             core: self.core * factors.lines,
             l3: self.l3 * factors.lines,
-            socket: self.socket * factors.lines,
-            machine: self.machine * factors.lines,
+            socket: self.socket * factors.lines * factors.far,
+            machine: self.machine * factors.lines * factors.far,
             ..self
         }
     }

@@ -172,6 +172,32 @@ fn a_calibration_point_that_no_machine_meets_is_an_error() {
     assert!(!met.notes.iter().any(|note| note.starts_with("warning: ")));
 }
 
+/// 16 vCPUs have a line from other caches, 256 from their neighbours: lines of one speed meet one rate or the other.
+#[test]
+fn rates_of_lines_that_are_always_contended_are_met() {
+    let (uncalibrated, _) = TABLE
+        .split_once("[figure.\"demand.page.exit-on-missing.1\"]")
+        .unwrap();
+    let known = [(16, 1_595_000.0), (256, 4_012_000.0)].map(|(vcpus, rate)| {
+        let cost = f64::from(vcpus) * 1e9 / rate;
+        format!(
+            "[figure.\"demand.page.exit-on-missing.{vcpus}\"]\nvalue = {cost}\nlow = {cost}\nhigh = {cost}\n\
+             kind = \"fitted\"\nfitted-to = [\"demand.exit-on-missing.{vcpus}\"]\nsource = \"the published rate\"\n"
+        )
+    });
+    let mut request = request(&format!("{uncalibrated}{}", known.concat()), 6);
+    let mut spec = Spec::new(Route::Demand);
+    spec.mechanisms = vec!["exit-on-missing".into()];
+    request.ordered.order = Request::new(&spec).unwrap().ordered.order;
+    request.vcpus = vec![1];
+    let draft = billed(&request);
+    let left_out = draft
+        .notes
+        .iter()
+        .find(|note| note.contains("cannot be met"));
+    assert_eq!(left_out, None);
+}
+
 #[test]
 fn a_row_that_the_table_states_is_no_prediction_whatever_it_was_fitted_to() {
     let fitted = TABLE.replace(
