@@ -62,6 +62,10 @@ fn refusal(route: Route, table: &str) -> Option<String> {
     let mut spec = Spec::new(route);
     spec.pages = Some(Pages(64));
     spec.sim.samples = Some(2);
+    if route == Route::Demand {
+        // One, within a socket, and more threads than CPUs.
+        spec.demand.vcpus = Some(vec![1, 4, 256]);
+    }
     spec.sim.costs = Some(file.to_str().unwrap().to_owned());
     let (stop, progress) = (&Stop::new(), &Quiet);
     let prepared = Sim.prepare(&spec);

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod parts;
 mod strays;
 
 use std::env;
@@ -17,6 +18,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
+pub use parts::{Parts, in_parts};
 pub use strays::{become_subreaper, strays};
 
 /// Reports the running test as skipped, and returns from it.
