@@ -30,7 +30,7 @@ struct Simulation(Box<dyn Request>);
 
 impl Prepared for Simulation {
     /// A stop is followed at once; the machine that was being simulated then is left to its thread.
-    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
+    fn bill(mut self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
         let stop = context.stop.clone();
         let bill = move || self.0.bill(&stop);
         Ok(Billed {

@@ -31,7 +31,6 @@ use pagetoll_cost::{CostKey, CostTable, Prices};
 use pagetoll_units::Pages;
 
 use self::demand::Calibrations;
-use self::derived::{Derived, Rows};
 use crate::costs;
 use crate::error::{BillingError, RequestError};
 
@@ -47,7 +46,7 @@ pub(crate) struct Model {
     pub(crate) costs: &'static str,
     pub(crate) request: fn(&Spec) -> Result<Box<dyn Request>, RequestError>,
     /// Figures of a cost table from the rows of a Xen PV guest; `None` where a row is missing, or no row gives any.
-    pub(crate) figures: fn(Rows<'_>) -> Option<Vec<Derived>>,
+    pub(crate) figures: derived::Figures,
 }
 
 /// Model of a route, or the reason why it has none.
@@ -145,9 +144,7 @@ pub(crate) struct Modelled {
 
 /// A request of a route, ready to be run.
 pub(crate) trait Request: Send + Sync {
-    fn ordered(&self) -> &Ordered;
-
-    fn ordered_mut(&mut self) -> &mut Ordered;
+    fn ordered(&mut self) -> &mut Ordered;
 
     /// Runs it.
     ///
@@ -167,12 +164,13 @@ pub(crate) trait Request: Send + Sync {
     ///
     /// # Errors
     /// Errors of [`Request::run`].
-    fn bill(&self, stop: &Stop) -> Result<Draft, BillingError> {
+    fn bill(&mut self, stop: &Stop) -> Result<Draft, BillingError> {
         let modelled = self.run(stop);
+        let ordered = self.ordered();
         let Modelled { rows, notes } =
-            modelled.map_err(|error| error.of_table(&self.ordered().costs.file))?;
+            modelled.map_err(|error| error.of_table(&ordered.costs.file))?;
         let rows = rows.into_iter().map(|one| one.row).collect();
-        Ok(self.ordered().draft(rows, notes))
+        Ok(ordered.draft(rows, notes))
     }
 }
 

@@ -57,11 +57,7 @@ pub(crate) fn request<M: RouteMechanism>(
 const SYSTEMS: [System; 2] = [System::XenPvDom0, System::XenPv32Dom0];
 
 impl super::Request for Request {
-    fn ordered(&self) -> &Ordered {
-        &self.ordered
-    }
-
-    fn ordered_mut(&mut self) -> &mut Ordered {
+    fn ordered(&mut self) -> &mut Ordered {
         &mut self.ordered
     }
 

@@ -110,11 +110,7 @@ fn what_if(spec: &Spec) -> Result<Option<WhatIf>, RequestError> {
 }
 
 impl super::Request for Request {
-    fn ordered(&self) -> &Ordered {
-        &self.ordered
-    }
-
-    fn ordered_mut(&mut self) -> &mut Ordered {
+    fn ordered(&mut self) -> &mut Ordered {
         &mut self.ordered
     }
 

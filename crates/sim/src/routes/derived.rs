@@ -4,6 +4,9 @@ use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Bill, Mechanism, Method, Operation, Row, System};
 pub(crate) use pagetoll_cost::Derived;
 use pagetoll_cost::{CostKey, Kind};
+use pagetoll_models::xen::Width;
+
+use super::counted::cell::width;
 
 /// Largest difference between two counted bills of one order whose guest programs were built apart: 0.1 %.
 const SPREAD: f64 = 0.001;
@@ -15,6 +18,19 @@ const ASSUMED_SPREAD: f64 = 0.1;
 pub(crate) struct Rows<'a> {
     pub(crate) bill: &'a Bill,
     pub(crate) system: System,
+}
+
+/// Figures of a cost table from rows; `None` where a row is missing.
+pub(crate) type Figures = fn(Rows<'_>) -> Option<Vec<Derived>>;
+
+impl Rows<'_> {
+    /// Figures of a 64-bit guest, or of a 32-bit one where the rows are its.
+    pub(crate) fn by_width(self, bits_64: Figures, pae: Figures) -> Option<Vec<Derived>> {
+        match width(self.system) {
+            Width::Bits64 => bits_64(self),
+            Width::Pae32 => pae(self),
+        }
+    }
 }
 
 /// System whose rows give the figures of 32-bit guests: they may have run on a Xen of their own.

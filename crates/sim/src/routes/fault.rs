@@ -18,7 +18,7 @@ use crate::error::BillingError;
 pub(super) const MODEL: Model = Model {
     costs: "lab-xen-4.17",
     request: |spec| request(spec, &[SET]),
-    figures: calibrate::figures,
+    figures: |rows| rows.by_width(calibrate::figures, calibrate::pae_figures),
 };
 
 const SET: Step<Fault> = Step {

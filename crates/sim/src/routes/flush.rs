@@ -104,11 +104,7 @@ fn waits(spec: &Spec) -> Result<WaitsWith, RequestError> {
 }
 
 impl super::Request for Request {
-    fn ordered(&self) -> &Ordered {
-        &self.ordered
-    }
-
-    fn ordered_mut(&mut self) -> &mut Ordered {
+    fn ordered(&mut self) -> &mut Ordered {
         &mut self.ordered
     }
 

@@ -65,11 +65,7 @@ pub const fn model(mechanism: Pin) -> Mechanism {
 }
 
 impl super::Request for Request {
-    fn ordered(&self) -> &Ordered {
-        &self.ordered
-    }
-
-    fn ordered_mut(&mut self) -> &mut Ordered {
+    fn ordered(&mut self) -> &mut Ordered {
         &mut self.ordered
     }
 

@@ -30,10 +30,11 @@ impl RunOrder {
     fn new(spec: &Spec, calibrations: &Calibrations, stop: &Stop) -> Result<Self, Error> {
         let mut request = routes::request(spec)?;
         if spec.route != Route::Demand {
-            request.ordered_mut().changes = moves(&request.ordered().costs);
+            let ordered = request.ordered();
+            ordered.changes = moves(&ordered.costs);
         }
-        let ordered = request.ordered();
         let rows = request.sampled(calibrations, stop);
+        let ordered = request.ordered();
         Ok(Self {
             rows: rows.map_err(|error| error.of_table(&ordered.costs.file))?,
             ordered: ordered.clone(),

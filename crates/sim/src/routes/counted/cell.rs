@@ -39,7 +39,7 @@ pub(crate) struct Step<M> {
 }
 
 /// Width of the entries of a system's kernel.
-const fn width(system: System) -> Width {
+pub(crate) const fn width(system: System) -> Width {
     match system {
         System::XenPv32Dom0 => Width::Pae32,
         System::XenPvDom0 | System::XenPvDomU | System::Native | System::KvmGuest => Width::Bits64,

@@ -25,7 +25,7 @@ fn request(table: &str, samples: u32) -> Request {
 }
 
 fn billed(request: &Request) -> Draft {
-    request.bill(&Stop::new()).unwrap()
+    request.clone().bill(&Stop::new()).unwrap()
 }
 
 #[test]

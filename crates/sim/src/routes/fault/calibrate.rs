@@ -1,24 +1,14 @@
 //! Figures from rows of fault: of a 64-bit dom0 and of a 32-bit one.
 
+use pagetoll_bill::Operation;
 use pagetoll_bill::route::Fault;
 use pagetoll_bill::row::Baseline;
-use pagetoll_bill::{Operation, System};
 use pagetoll_cost::{CostKey, Derived};
 
 use crate::routes::derived::{Rows, cost, measured, part, source_32_bit};
 
-/// Figures from the rows; `None` where a row is missing.
+/// Figures from the rows of a 64-bit dom0; `None` where a row is missing.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
-    match bill.system {
-        System::XenPv32Dom0 => pae_figures(bill),
-        System::XenPvDom0 | System::XenPvDomU | System::Native | System::KvmGuest => {
-            figures_64_bit(bill)
-        }
-    }
-}
-
-/// Figures from the rows of a 64-bit dom0.
-fn figures_64_bit(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let entry = part(bill, Baseline::EmptyHypercall)? - part(bill, Baseline::Nothing)?;
     let store = cost(bill, Operation::Set, Fault::Emulate)?;
     let set = cost(bill, Operation::Set, Fault::Hypercall)? - entry;
@@ -33,7 +23,7 @@ fn figures_64_bit(bill: Rows<'_>) -> Option<Vec<Derived>> {
 }
 
 /// A 32-bit guest's: emulated stores to each half, each counted by itself, and a hypercall.
-fn pae_figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
+pub(crate) fn pae_figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let whose = source_32_bit(bill);
     let entry = part(bill, Baseline::EmptyHypercall)? - part(bill, Baseline::Nothing)?;
     let set = cost(bill, Operation::Set, Fault::Hypercall)? - entry;

@@ -2,7 +2,7 @@
 
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::row::Baseline;
-use pagetoll_bill::{RouteMechanism, Row, System};
+use pagetoll_bill::{RouteMechanism, Row};
 use pagetoll_cost::{CostKey, Derived};
 use pagetoll_models::linux::{self, Zap};
 use pagetoll_models::xen::Width;
@@ -11,18 +11,8 @@ use pagetoll_units::Pages;
 use crate::routes::derived::{Rows, assumed, measured, only, part, rows, source_32_bit, value};
 use crate::routes::price::per_item;
 
-/// Figures from the rows; `None` where a row is missing.
+/// Figures from the rows of a 64-bit dom0; `None` where a row is missing.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
-    match bill.system {
-        System::XenPv32Dom0 => pae_figures(bill),
-        System::XenPvDom0 | System::XenPvDomU | System::Native | System::KvmGuest => {
-            figures_64_bit(bill)
-        }
-    }
-}
-
-/// Figures from the rows of a 64-bit dom0.
-fn figures_64_bit(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let read = part(bill, Baseline::Read)?;
     let entry = part(bill, Baseline::EmptyHypercall)? - read;
     let mut figures = vec![
@@ -112,7 +102,7 @@ impl Batched {
 
 /// A 32-bit guest's: an emulated exchange of the half that holds P, by itself; cmpxchg8b; and the hypercall, whose entry
 /// the fault route gives.
-fn pae_figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
+pub(crate) fn pae_figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let whose = source_32_bit(bill);
     let read = part(bill, Baseline::Read)?;
     let entry = part(bill, Baseline::EmptyHypercall)? - read;
