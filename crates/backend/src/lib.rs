@@ -101,3 +101,10 @@ pub trait Prepared {
     /// A machine that lacks something, a guest or a model that fails, a stop; never with a process left behind.
     fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error>;
 }
+
+/// An order that changes nothing of this machine.
+impl<F: FnOnce(&Context<'_>) -> Result<Billed, Error>> Prepared for F {
+    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
+        self(context)
+    }
+}

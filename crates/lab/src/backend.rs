@@ -115,24 +115,18 @@ impl Backend for Lab {
 }
 
 /// The boots of a request, still to come.
-struct Boots<F>(F);
-
 fn boots<F>(bill: F) -> Box<dyn Prepared>
 where
     F: FnOnce(&Surroundings<'_>) -> Result<Billed, Error> + 'static,
 {
-    Box::new(Boots(bill))
-}
-
-impl<F: FnOnce(&Surroundings<'_>) -> Result<Billed, Error>> Prepared for Boots<F> {
-    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
+    Box::new(move |context: &Context<'_>| {
         let cache = Cache::open(context.stop)?;
-        self.0(&Surroundings {
+        bill(&Surroundings {
             cache: &cache,
             stop: context.stop,
             progress: context.progress,
         })
-    }
+    })
 }
 
 /// Boots of a route whose probe has a machine of its own.

@@ -20,8 +20,8 @@ mod selftest;
 
 use std::time::Instant;
 
-use pagetoll_backend::{Billed, Context, Error, Prepared, Stacks, Stop, Timing};
-use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, Unit};
+use pagetoll_backend::{Billed, Context, Stacks, Stop, Timing};
+use pagetoll_bill::{Draft, HostLoad, Route};
 
 use line::{LineRuns, Outcome, SelftestRuns};
 use pagetoll_live_host::LiveError;
@@ -36,18 +36,12 @@ use run::Setup;
 /// The phase of every bill of this host.
 const PHASE: &str = "billing this host";
 
-impl Prepared for Request {
-    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
-        Ok(bill(&self, context)?)
-    }
-}
-
 /// Bills the route on this host.
 ///
 /// # Errors
 /// Something missing on the host that every row needs, a failed guest, or a stop. What only some rows need and the host
 /// lacks makes these rows unavailable.
-fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
+pub fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
     let began = Instant::now();
     host::check()?;
     let pages = request.most_pages();
@@ -157,26 +151,10 @@ fn run_once(setup: &Setup<'_>, outcome: &mut Outcome) -> Result<(), LiveError> {
 fn draft(request: &Request, bench: &Bench, load: HostLoad) -> Draft {
     let rows = rows::rows(request, &bench.lines);
     let selftests = rows::selftests(request, &bench.selftests);
-    let limits = [
-        (!host::recording::kvm_is_hardware()).then(|| host::SHADOW_PAGING.to_owned()),
-        rows::crowding(request.most_vcpus(), host::allowed_cpus().len()),
-    ];
-    let notes = limits.into_iter().flatten();
-    let notes = notes.chain(rows::notes(request));
-    Draft {
-        backend: Backend::Live,
-        route: Route::Demand,
-        unit: Unit::Nanoseconds,
-        evidence: Evidence::Measured,
-        stack: host::stack_of_guests(),
-        order: request.order.clone(),
-        rows: rows.into_iter().chain(selftests).collect(),
-        notes: notes.chain(host::busy_note(load)).collect(),
-        inputs: Inputs {
-            host_load: Some(load),
-            ..Inputs::default()
-        },
-    }
+    let rows = rows.into_iter().chain(selftests).collect();
+    let crowding = rows::crowding(request.most_vcpus(), host::allowed_cpus().len());
+    let notes = crowding.into_iter().chain(rows::notes(request));
+    host::guest_draft(Route::Demand, &request.order, rows, notes, load)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use pagetoll_bill::route::live::Demand;
 use pagetoll_bill::spec::{
     Access, DemandSpec, Faults, MemoryKind, Placement, Ring, Sequence, Sharing, Spec, Waiting,
 };
-use pagetoll_bill::{Order, Verdict};
+use pagetoll_bill::{Backend, Order, Verdict};
 use pagetoll_test_support::skipped_test;
 use pagetoll_units::Pages;
 

@@ -24,10 +24,10 @@ mod write_protection;
 
 use std::time::Instant;
 
-use pagetoll_backend::{Billed, Context, Error, Prepared, Stacks, Stop, Timing};
+use pagetoll_backend::{Billed, Context, Stacks, Stop, Timing};
+use pagetoll_bill::Route;
 use pagetoll_bill::route::live::Dirty;
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, Unit};
 
 use line::{Line, LineRuns, Measured};
 use pagetoll_live_host::LiveError;
@@ -41,18 +41,12 @@ const ROUNDS: u32 = 4;
 const FURTHER_ROUNDS: u32 = 1;
 const PHASE: &str = "tracking written pages on this host";
 
-impl Prepared for Request {
-    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
-        Ok(bill(&self, context)?)
-    }
-}
-
 /// Bills the route on this host.
 ///
 /// # Errors
 /// Something missing on the host that every row needs, a failed guest, or a stop. What only some rows need and the host lacks
 /// makes these rows unavailable.
-pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
+pub fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
     let began = Instant::now();
     host::check_kvm()?;
     host::require_memory(request.order.pages.get() * 4096 * 2)?;
@@ -60,8 +54,10 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     let lines = run(request, context)?;
     let load = watch.end()?;
     require_any(lines.iter().map(|line| line.outcome.as_ref().err()))?;
+    let rows = rows::rows(request, &lines);
+    let notes = rows::notes(request);
     Ok(Billed {
-        draft: draft(request, &lines, load),
+        draft: host::guest_draft(Route::Dirty, &request.order, rows, notes, load),
         stacks: Stacks::new(),
         timings: vec![Timing::since(began, PHASE)],
     })
@@ -124,25 +120,6 @@ fn time(
     let run = run::run(line, request.order.pages.get(), seed, rounds, stop)?;
     measured.runs.push(run);
     Ok(())
-}
-
-fn draft(request: &Request, lines: &[LineRuns], load: HostLoad) -> Draft {
-    let limit = (!host::recording::kvm_is_hardware()).then(|| host::SHADOW_PAGING.to_owned());
-    let notes = limit.into_iter().chain(rows::notes(request));
-    Draft {
-        backend: Backend::Live,
-        route: Route::Dirty,
-        unit: Unit::Nanoseconds,
-        evidence: Evidence::Measured,
-        stack: host::stack_of_guests(),
-        order: request.order.clone(),
-        rows: rows::rows(request, lines),
-        notes: notes.chain(host::busy_note(load)).collect(),
-        inputs: Inputs {
-            host_load: Some(load),
-            ..Inputs::default()
-        },
-    }
 }
 
 impl Request {

@@ -20,9 +20,9 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Instant;
 
-use pagetoll_backend::{Billed, Context, Error, Prepared, Stacks, Stop, Timing};
+use pagetoll_backend::{Billed, Context, Stacks, Stop, Timing};
+use pagetoll_bill::Route;
 use pagetoll_bill::row::Backing;
-use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, Unit};
 
 use crate::restore::image::{Image, nonce};
 use line::{LineRuns, Measured};
@@ -40,18 +40,12 @@ const PHASE: &str = "discarding guests' memory on this host";
 /// Bytes that are cleared to time it: more than caches hold for long.
 const CLEARED: usize = 64 << 20;
 
-impl Prepared for Request {
-    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
-        Ok(bill(&self, context)?)
-    }
-}
-
 /// Bills the route on this host.
 ///
 /// # Errors
 /// Something missing on the host that every row needs, a failed guest, or a stop. What only some rows need and the host lacks
 /// makes these rows unavailable.
-pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
+pub fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
     let began = Instant::now();
     host::check_kvm()?;
     // The guest, the content that it is filled with, and the page cache of a file.
@@ -64,8 +58,9 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     let load = watch.end()?;
     require_any(lines.iter().map(|line| line.outcome.as_ref().err()))?;
     let rows = rows::rows(request, &known, clearing, &lines);
+    let notes = rows::notes(request, &lines);
     Ok(Billed {
-        draft: draft(request, rows, &lines, load),
+        draft: host::guest_draft(Route::Discard, &request.order, rows, notes, load),
         stacks: Stacks::new(),
         timings: vec![Timing::since(began, PHASE)],
     })
@@ -161,28 +156,4 @@ fn clearing() -> f64 {
     let nanos = began.elapsed().as_nanos() as f64;
     black_box(&memory);
     nanos / (CLEARED / 4096) as f64
-}
-
-fn draft(
-    request: &Request,
-    rows: Vec<pagetoll_bill::Row>,
-    lines: &[LineRuns],
-    load: HostLoad,
-) -> Draft {
-    let shadow = (!host::recording::kvm_is_hardware()).then(|| host::SHADOW_PAGING.to_owned());
-    let notes = shadow.into_iter().chain(rows::notes(request, lines));
-    Draft {
-        backend: Backend::Live,
-        route: Route::Discard,
-        unit: Unit::Nanoseconds,
-        evidence: Evidence::Measured,
-        stack: host::stack_of_guests(),
-        order: request.order.clone(),
-        rows,
-        notes: notes.chain(host::busy_note(load)).collect(),
-        inputs: Inputs {
-            host_load: Some(load),
-            ..Inputs::default()
-        },
-    }
 }

@@ -23,9 +23,9 @@ mod workload;
 
 use std::time::Instant;
 
-use pagetoll_backend::{Billed, Context, Error, Prepared, Stacks, Stop, Timing};
+use pagetoll_backend::{Billed, Context, Stacks, Stop, Timing};
 use pagetoll_bill::route::Migrate;
-use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, Unit};
+use pagetoll_bill::{Draft, HostLoad, Route};
 
 use line::{Line, LineRuns, Measured};
 use pagetoll_live_host::LiveError;
@@ -42,18 +42,12 @@ const PHASE: &str = "migrating guests on this host";
 /// Page of which the negative control changes a bit.
 const CHANGED_PAGE: u64 = 333;
 
-impl Prepared for Request {
-    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
-        Ok(bill(&self, context)?)
-    }
-}
-
 /// Bills the route on this host.
 ///
 /// # Errors
 /// Something missing on the host that every row needs, a failed guest, or a stop. What only some rows need and the host lacks
 /// makes these rows unavailable.
-fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
+pub fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
     let began = Instant::now();
     host::check_kvm()?;
     host::require_memory(request.order.pages.get() * 4096 * 2)?;
@@ -118,25 +112,8 @@ fn time(plan: &Plan, measured: &mut Measured, stop: &Stop) -> Result<(), LiveErr
 }
 
 fn draft(request: &Request, lines: &[LineRuns], bills: &Bills, load: HostLoad) -> Draft {
-    let limit = (!host::recording::kvm_is_hardware()).then(|| host::SHADOW_PAGING.to_owned());
     let notes = rows::notes(request, &bills.description());
     let composed = |line: Line, measured: &Measured| bills.composed(request, line, measured, lines);
-    Draft {
-        backend: Backend::Live,
-        route: Route::Migrate,
-        unit: Unit::Nanoseconds,
-        evidence: Evidence::Measured,
-        stack: host::stack_of_guests(),
-        order: request.order.clone(),
-        rows: rows::rows(request, lines, composed),
-        notes: limit
-            .into_iter()
-            .chain(notes)
-            .chain(host::busy_note(load))
-            .collect(),
-        inputs: Inputs {
-            host_load: Some(load),
-            ..Inputs::default()
-        },
-    }
+    let rows = rows::rows(request, lines, composed);
+    host::guest_draft(Route::Migrate, &request.order, rows, notes, load)
 }

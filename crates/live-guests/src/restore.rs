@@ -24,10 +24,10 @@ mod visit;
 use std::fs;
 use std::time::Instant;
 
-use pagetoll_backend::{Billed, Context, Error, Prepared, Stacks, Stop, Timing};
+use pagetoll_backend::{Billed, Context, Stacks, Stop, Timing};
 use pagetoll_bill::route::Restore;
 use pagetoll_bill::row::PageCache;
-use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, RouteMechanism, Unit};
+use pagetoll_bill::{Draft, HostLoad, Route, RouteMechanism};
 
 use clones::Guests;
 use conversation::{CloneOrder, Extent};
@@ -57,18 +57,12 @@ const RECORDING: Line = Line {
     clones: 1,
 };
 
-impl Prepared for Request {
-    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
-        Ok(bill(&self, context)?)
-    }
-}
-
 /// Bills the route on this host.
 ///
 /// # Errors
 /// Something missing on the host that every row needs, a failed guest, an image that changes, or a stop. What only some
 /// rows need and the host lacks makes these rows unavailable.
-pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
+pub fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
     let began = Instant::now();
     host::check_kvm()?;
     let most = request.clones.iter().max().copied().unwrap_or(1);
@@ -307,24 +301,9 @@ impl<'a> Bench<'a> {
 fn draft(request: &Request, bench: &Bench<'_>, lines: &[LineRuns], load: HostLoad) -> Draft {
     let most = request.vcpus.iter().chain(&request.clones).max();
     let crowded = *most.unwrap_or(&1) as usize > host::allowed_cpus().len();
-    let limits = [
-        (!host::recording::kvm_is_hardware()).then(|| host::SHADOW_PAGING.to_owned()),
-        crowded.then(|| rows::crowding(host::allowed_cpus().len())),
-    ];
+    let crowding = crowded.then(|| rows::crowding(host::allowed_cpus().len()));
     let notes = rows::notes(request, &bench.recorded.runs);
-    let notes = limits.into_iter().flatten().chain(notes);
-    Draft {
-        backend: Backend::Live,
-        route: Route::Restore,
-        unit: Unit::Nanoseconds,
-        evidence: Evidence::Measured,
-        stack: host::stack_of_guests(),
-        order: request.order.clone(),
-        rows: rows::rows(request, &bench.recorded, bench.eager_pages, lines),
-        notes: notes.chain(host::busy_note(load)).collect(),
-        inputs: Inputs {
-            host_load: Some(load),
-            ..Inputs::default()
-        },
-    }
+    let notes = crowding.into_iter().chain(notes);
+    let rows = rows::rows(request, &bench.recorded, bench.eager_pages, lines);
+    host::guest_draft(Route::Restore, &request.order, rows, notes, load)
 }

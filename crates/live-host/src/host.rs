@@ -1,5 +1,6 @@
 //! Capabilities of this host's KVM and userfaultfd, found by trying, with a remedy for each that is missing.
 
+mod draft;
 mod load;
 pub mod recording;
 
@@ -13,15 +14,13 @@ use pagetoll_bill::spec::MemoryKind;
 use pagetoll_vmm::{DEVICE, Error as MachineError, open_kvm};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use pagetoll_bill::Bill;
-
 use crate::gmem;
 use crate::guest_memory::{self, free_hugepages};
 use crate::{LiveError, arch};
 use pagetoll_pager::{DECODES_FAULTS, Delivery, Features, Userfaultfd};
 
-pub use load::{Watch, busy_note};
-pub use load::{check_idle, require_idle, said};
+pub use draft::{draft, guest_draft};
+pub use load::{Watch, check_idle, require_idle, said};
 
 /// The limit of all that is measured on a host with KVM, but without VMX and SVM.
 pub const SHADOW_PAGING: &str = "KVM without hardware virtualisation (shadow paging): not comparable with machines that have it";
@@ -376,15 +375,6 @@ pub fn stack() -> BTreeMap<String, String> {
     let mut stack = BTreeMap::from([("linux".to_owned(), release)]);
     if let Some(model) = arch::cpu_model(&cpuinfo) {
         stack.insert("cpu".to_owned(), model);
-    }
-    stack
-}
-
-/// Kernel and CPU, and the kind of KVM where it has no hardware virtualisation.
-pub fn stack_of_guests() -> BTreeMap<String, String> {
-    let mut stack = stack();
-    if !recording::kvm_is_hardware() {
-        stack.insert("kvm".to_owned(), Bill::SHADOW_PAGING.to_owned());
     }
     stack
 }

@@ -10,6 +10,7 @@ use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
 use pagetoll_pv::routes;
 
 use crate::routes::{pin, pv, vfio};
+use pagetoll_live_demand as demand;
 use pagetoll_live_guests::{dirty, discard, migrate, restore};
 use pagetoll_live_host::{LiveError, host};
 
@@ -42,11 +43,11 @@ impl Backend for Live {
 
     fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error> {
         Ok(match (spec.route, &spec.live.device, spec.live.bind) {
-            (Route::Demand, ..) => Box::new(pagetoll_live_demand::Request::new(spec)?),
-            (Route::Restore, ..) => Box::new(restore::Request::new(spec)?),
-            (Route::Dirty, ..) => Box::new(dirty::Request::new(spec)?),
-            (Route::Discard, ..) => Box::new(discard::Request::new(spec)?),
-            (Route::Migrate, ..) => Box::new(migrate::Request::new(spec)?),
+            (Route::Demand, ..) => prepared(demand::Request::new(spec)?, demand::bill),
+            (Route::Restore, ..) => prepared(restore::Request::new(spec)?, restore::bill),
+            (Route::Dirty, ..) => prepared(dirty::Request::new(spec)?, dirty::bill),
+            (Route::Discard, ..) => prepared(discard::Request::new(spec)?, discard::bill),
+            (Route::Migrate, ..) => prepared(migrate::Request::new(spec)?, migrate::bill),
             (Route::Pin, Some(device), _) => Box::new(vfio::Request::new(spec, device)?),
             (Route::Pin, None, Wanted::Yes) => {
                 return Err(Error::bad_input("--bind: takes a device; give --device"));
@@ -60,6 +61,14 @@ impl Backend for Live {
             (Route::Count, ..) => return Err(Error::bad_input(format!("--on live: {LAB_ALONE}"))),
         })
     }
+}
+
+/// An order of a route that changes nothing of this host.
+fn prepared<R: 'static>(
+    request: R,
+    bill: fn(&R, &Context<'_>) -> Result<Billed, LiveError>,
+) -> Box<dyn Prepared> {
+    Box::new(move |context: &Context<'_>| Ok(bill(&request, context)?))
 }
 
 fn support(checked: Result<(), LiveError>) -> Support {

@@ -3,7 +3,7 @@
 use pagetoll_backend::{Backend, Billed, Context, Error, Prepared, Stacks};
 use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
 
-use crate::routes::{self, Request};
+use crate::routes;
 
 /// The simulator.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,22 +22,16 @@ impl Backend for Sim {
     }
 
     fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error> {
-        Ok(Box::new(Simulation(routes::request(spec)?)))
-    }
-}
-
-struct Simulation(Box<dyn Request>);
-
-impl Prepared for Simulation {
-    /// A stop is followed at once; the machine that was being simulated then is left to its thread.
-    fn bill(mut self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
-        let stop = context.stop.clone();
-        let bill = move || self.0.bill(&stop);
-        Ok(Billed {
-            draft: context.stop.leave(bill)??,
-            stacks: Stacks::new(),
-            timings: Vec::new(),
-        })
+        let mut request = routes::request(spec)?;
+        // A stop is followed at once; the machine that was being simulated then is left to its thread.
+        Ok(Box::new(move |context: &Context<'_>| {
+            let stop = context.stop.clone();
+            Ok(Billed {
+                draft: context.stop.leave(move || request.bill(&stop))??,
+                stacks: Stacks::new(),
+                timings: Vec::new(),
+            })
+        }))
     }
 }
 

@@ -71,7 +71,7 @@ impl Watch {
 }
 
 /// A note for a bill of a busy host.
-pub fn busy_note(load: HostLoad) -> Option<String> {
+pub(super) fn busy_note(load: HostLoad) -> Option<String> {
     load.is_busy()
         .then(|| format!("busy host: {}; times may be too long", said(load)))
 }

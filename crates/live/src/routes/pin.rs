@@ -16,10 +16,7 @@ use std::time::Instant;
 
 use pagetoll_backend::{Billed, Context, Stacks, Stop, Timing};
 use pagetoll_bill::route::Pin;
-use pagetoll_bill::{
-    Backend, Check, Draft, Evidence, Figures, HostLoad, Inputs, Operation, Route, Row, RowKey,
-    System, Toll, Unit,
-};
+use pagetoll_bill::{Check, Draft, Figures, HostLoad, Operation, Route, Row, RowKey, System, Toll};
 use pagetoll_units::Pages;
 
 use self::descriptor::{Memory, Pinned};
@@ -69,21 +66,9 @@ fn draft(request: &Request, rows: Vec<Row>, load: HostLoad) -> Draft {
         "the loops alone, over descriptors of 64 bytes: no page-table walk, no IOMMU, no system call",
         "CPU time of the thread; published for batched accounting (vfio, May 2025): 33,814 us and 15,635 us for 8 GiB of 2 MiB pages, 2.16x, of all of vfio_pin_map_dma",
     ];
-    let notes = notes.map(str::to_owned).into_iter();
-    Draft {
-        backend: Backend::Live,
-        route: Route::Pin,
-        unit: Unit::Nanoseconds,
-        evidence: Evidence::Measured,
-        stack: host::stack(),
-        order: request.order.clone(),
-        rows,
-        notes: notes.chain(host::busy_note(load)).collect(),
-        inputs: Inputs {
-            host_load: Some(load),
-            ..Inputs::default()
-        },
-    }
+    let notes = notes.map(str::to_owned);
+    let stack = host::stack();
+    host::draft(Route::Pin, stack, &request.order, rows, notes, load)
 }
 
 fn key(mechanism: Pin, size: FolioSize) -> RowKey {

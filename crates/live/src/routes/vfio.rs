@@ -10,9 +10,7 @@ use std::time::Instant;
 use pagetoll_backend::{Billed, Context, Stacks, Timing};
 use pagetoll_bill::route::Pin as Mechanism;
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::{
-    Backend, Draft, Evidence, HostLoad, Inputs, Operation, Route, Row, RowKey, System, Unit,
-};
+use pagetoll_bill::{Draft, HostLoad, Operation, Route, Row, RowKey, System};
 use pagetoll_host::cache::Cache;
 use pagetoll_protocol::report::Report;
 use pagetoll_protocol::step::{self, PinStep};
@@ -119,20 +117,8 @@ fn draft(request: &Request, device: &Device, found: &[Reports], load: HostLoad) 
     let mut stack = host::stack();
     stack.extend(device.iommu().map(|iommu| ("iommu".to_owned(), iommu)));
     let notes = pin::NOTES.into_iter().map(str::to_owned);
-    Draft {
-        backend: Backend::Live,
-        route: Route::Pin,
-        unit: Unit::Nanoseconds,
-        evidence: Evidence::Measured,
-        stack,
-        order: request.order.clone(),
-        rows: rows(request, found),
-        notes: notes.chain(host::busy_note(load)).collect(),
-        inputs: Inputs {
-            host_load: Some(load),
-            ..Inputs::default()
-        },
-    }
+    let rows = rows(request, found);
+    host::draft(Route::Pin, stack, &request.order, rows, notes, load)
 }
 
 fn rows(request: &Request, found: &[Reports]) -> Vec<Row> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use pagetoll_backend::{Billed, Context, Stacks, Timing};
-use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Route, Row, System, Unavailable, Unit};
+use pagetoll_bill::{Route, Row, System, Unavailable};
 use pagetoll_host::cache::Cache;
 use pagetoll_protocol::report::Parameter;
 use pagetoll_protocol::step::{self, Step};
@@ -38,25 +38,10 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     let load = watch.end()?;
     let mut stack = host::stack();
     stack.insert("xen".to_owned(), surroundings.xen_version());
-    let draft = Draft {
-        backend: Backend::Live,
-        route: request.route,
-        unit: Unit::Nanoseconds,
-        evidence: Evidence::Measured,
-        stack,
-        order: request.order.clone(),
-        rows: rows(request, &collected.findings, guest),
-        notes: notes(request, &collected, &surroundings)
-            .into_iter()
-            .chain(host::busy_note(load))
-            .collect(),
-        inputs: Inputs {
-            host_load: Some(load),
-            ..Inputs::default()
-        },
-    };
+    let rows = rows(request, &collected.findings, guest);
+    let notes = notes(request, &collected, &surroundings);
     Ok(Billed {
-        draft,
+        draft: host::draft(request.route, stack, &request.order, rows, notes, load),
         stacks: Stacks::new(),
         timings: vec![Timing::since(began, PHASE)],
     })
