@@ -77,15 +77,25 @@ impl Image {
         let name = path.display().to_string();
         let file = input::open(path)
             .map_err(|error| LiveError::BadOrder(format!("--image {name}: {error}")))?;
-        let identity = Identity::new(&file, &name)?;
-        if identity.size != pages * 4096 {
-            return Err(changed(&name));
+        let image = Self::from_file(file, name, pages, None)?;
+        match image.identity.size == pages * 4096 {
+            true => Ok(image),
+            false => Err(changed(&image.name)),
         }
+    }
+
+    fn from_file(
+        file: File,
+        name: String,
+        pages: u64,
+        content: Option<Content>,
+    ) -> Result<Self, LiveError> {
+        let identity = Identity::new(&file, &name)?;
         Ok(Self {
             file,
             name,
             pages,
-            content: None,
+            content,
             identity,
         })
     }
@@ -125,14 +135,7 @@ impl Image {
         }
         fsync(&file).map_err(|error| no_room(error.into()))?;
         let name = format!("image of {} of {name}", block.name);
-        let identity = Identity::new(&file, &name)?;
-        Ok(Self {
-            file,
-            name,
-            pages,
-            content: None,
-            identity,
-        })
+        Self::from_file(file, name, pages, None)
     }
 
     /// An image of these words in a folder, without a name there.
@@ -153,14 +156,7 @@ impl Image {
         }
         // Pages that are not written yet stay in the page cache.
         fsync(&file).map_err(|error| lacks(folder, pages, error.into()))?;
-        let identity = Identity::new(&file, &name)?;
-        Ok(Self {
-            file,
-            name,
-            pages,
-            content: Some(content),
-            identity,
-        })
+        Self::from_file(file, name, pages, Some(content))
     }
 
     /// Zeroes in the place of a page: an image that lacks one.
