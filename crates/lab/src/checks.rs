@@ -6,6 +6,7 @@ use pagetoll_host::{Surroundings, capacity};
 use pagetoll_protocol::report::Report;
 use pagetoll_protocol::step;
 use pagetoll_pv::session::XenOptions;
+use pagetoll_units::Pages;
 
 use crate::guest::{Guest, GuestRun, Platform, Work};
 use crate::linux::NativeBoot;
@@ -54,6 +55,14 @@ pub struct Request {
     pub guest: Guest,
     /// The checks, in order.
     pub steps: Vec<Step>,
+}
+
+impl Request {
+    /// Pages of the largest check.
+    pub(crate) fn largest(&self) -> Pages {
+        let pages = self.steps.iter().map(|step| u64::from(step.pages));
+        Pages(pages.max().unwrap_or_default())
+    }
 }
 
 /// Findings of a boot.
@@ -110,10 +119,7 @@ pub(crate) fn run_natively(
 ) -> Result<Findings, LabError> {
     let _cores = cores.take(boot.machine.mode.cpus(), surroundings.stop)?;
     capacity::require_memory(boot.machine.memory_mib(), "the checks")?;
-    let steps = u64::try_from(steps).unwrap_or(u64::MAX);
-    let mut phase = surroundings.progress.begin(boot.name, steps + 3);
-    let guest_run = boot.run(*surroundings, phase.as_mut())?;
-    understand(request, &guest_run)
+    understand(request, &boot.run(steps + 3, *surroundings)?)
 }
 
 #[expect(

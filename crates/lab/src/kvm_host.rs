@@ -208,9 +208,7 @@ fn boot<P: Probed>(
         file: None,
         options: &request.options,
     };
-    let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
-    let mut phase = surroundings.progress.begin(&name, steps);
-    let guest_run = boot.run(surroundings, phase.as_mut())?;
+    let guest_run = boot.run(steps.len(), surroundings)?;
     clock.counted_before(guest_run.counted);
     let profiled = ProbeProfile::new(&boot, &guest_run)?;
     let whole = understood::<P>(guest_run.reports);

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use pagetoll_backend::Phase;
 use pagetoll_bill::Arch;
 use pagetoll_host::cache::Entry;
 use pagetoll_host::tools::{self, Images};
@@ -155,15 +154,17 @@ pub(crate) struct NamedText<'a> {
 }
 
 impl NativeBoot<'_> {
-    /// Boots and gives what the guest reported.
+    /// Boots, in a phase of this many steps, and gives what the guest reported.
     ///
     /// # Errors
     /// Those of [`boot::run`].
     pub(crate) fn run(
         &self,
+        steps: usize,
         surroundings: Surroundings<'_>,
-        phase: &mut dyn Phase,
     ) -> Result<GuestRun, LabError> {
+        let steps = u64::try_from(steps).unwrap_or(u64::MAX);
+        let mut phase = surroundings.progress.begin(self.name, steps);
         let modules = self.kernel.modules.iter();
         let modules: Vec<_> = modules.map(in_guest).collect();
         let files = self.files(&modules)?;
@@ -178,7 +179,7 @@ impl NativeBoot<'_> {
             counter: self.counter,
             options: self.options,
         };
-        boot::run(boot, surroundings.cache, surroundings.stop, phase)
+        boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())
     }
 
     fn files<'a>(&'a self, modules: &'a [String]) -> Result<GuestFiles<'a>, Error> {

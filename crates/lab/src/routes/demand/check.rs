@@ -5,7 +5,6 @@
 use pagetoll_host::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_protocol::step::{self, DemandStep, Step};
-use pagetoll_units::Pages;
 
 use super::guest::PROBE;
 use crate::checks::{Findings, Request, run_natively};
@@ -46,7 +45,7 @@ pub fn check(
         programs: &materials.programs,
         machine: Machine {
             mode: Mode::new(guest.cpus),
-            ..machine(largest(request), Host::new(guest.arch, None))
+            ..machine(request.largest(), Host::new(guest.arch, None))
         },
         counter: None,
         probe_order: step::order(&steps),
@@ -55,9 +54,4 @@ pub fn check(
         options: &guest.options,
     };
     run_natively(request, &boot, steps.len(), cores, surroundings)
-}
-
-fn largest(request: &Request) -> Pages {
-    let pages = request.steps.iter().map(|step| u64::from(step.pages));
-    Pages(pages.max().unwrap_or_default())
 }

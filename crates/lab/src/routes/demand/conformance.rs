@@ -92,9 +92,7 @@ pub fn run(
         file: None,
         options: &request.options,
     };
-    let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
-    let mut phase = surroundings.progress.begin(NAME, steps + 1);
-    let guest_run = boot.run(*surroundings, phase.as_mut())?;
+    let guest_run = boot.run(cases.len() + 1, *surroundings)?;
     let reports = &guest_run.reports;
     Answers::new(cases, reports, Hello::linux_version, |report, next| {
         if let Report::KvmCaseSkipped(skipped) = report {

@@ -154,12 +154,10 @@ fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> Vec<Job<'a>> {
 )]
 fn one(job: &Job<'_>, boots: Boots<'_>, cores: &Cores, stop: &Stop) -> Result<PinRun, LabError> {
     let _core = cores.take(1, stop)?;
-    let steps = u64::try_from(job.steps.len()).unwrap_or(u64::MAX) + 1;
     let surroundings = Surroundings {
         stop,
         ..boots.surroundings
     };
-    let mut phase = surroundings.progress.begin(&job.name, steps);
     let request = boots.request;
     // Of the traced boot nothing is counted.
     let counter = boots.counter.filter(|_| !job.is_traced);
@@ -178,7 +176,7 @@ fn one(job: &Job<'_>, boots: Boots<'_>, cores: &Cores, stop: &Stop) -> Result<Pi
         file: None,
         options: &request.options,
     };
-    let guest_run = boot.run(surroundings, phase.as_mut())?;
+    let guest_run = boot.run(job.steps.len() + 1, surroundings)?;
     boots.clock.counted_before(guest_run.counted);
     let mut found = PinRun {
         profiled: ProbeProfile::new(&boot, &guest_run)?,

@@ -59,10 +59,8 @@ fn steps(request: &Request) -> Vec<PinStep> {
 
 /// The machine, with huge pages for the largest check and for the copies that its child gets of them.
 fn machine(request: &Request) -> Machine {
-    let pages = request.steps.iter().map(|step| u64::from(step.pages));
-    let largest = pages.max().unwrap_or_default();
     let huge = HugePages {
-        two_mib: 2 * largest.div_ceil(512),
+        two_mib: 2 * request.largest().get().div_ceil(512),
         one_gib: 0,
     };
     Machine {
