@@ -412,36 +412,21 @@ impl fmt::Display for RowKey {
             clones,
             backing,
         } = self;
+        let axes = [
+            folio.map(|folio| folio.to_string()),
+            (*batch != 1).then(|| format!("batch {batch}")),
+            vcpus.map(|vcpus| format!("{vcpus} vCPUs")),
+            readers.map(|readers| format!("{readers} readers")),
+            ring.map(|ring| format!("ring {ring}")),
+            cache.map(|cache| cache.to_string()),
+            clones.map(|clones| format!("{clones} clones")),
+            backing.map(|backing| backing.to_string()),
+            Some(system.to_string()),
+            kernel.clone(),
+        ];
         write!(f, "{operation} {method}")?;
-        if let Some(folio) = folio {
-            write!(f, ", {folio}")?;
-        }
-        if *batch != 1 {
-            write!(f, ", batch {batch}")?;
-        }
-        if let Some(vcpus) = vcpus {
-            write!(f, ", {vcpus} vCPUs")?;
-        }
-        if let Some(readers) = readers {
-            write!(f, ", {readers} readers")?;
-        }
-        if let Some(ring) = ring {
-            write!(f, ", ring {ring}")?;
-        }
-        if let Some(cache) = cache {
-            write!(f, ", {cache}")?;
-        }
-        if let Some(clones) = clones {
-            write!(f, ", {clones} clones")?;
-        }
-        if let Some(backing) = backing {
-            write!(f, ", {backing}")?;
-        }
-        write!(f, ", {system}")?;
-        match kernel {
-            Some(kernel) => write!(f, ", {kernel}"),
-            None => Ok(()),
-        }
+        let mut axes = axes.iter().flatten();
+        axes.try_for_each(|axis| write!(f, ", {axis}"))
     }
 }
 
