@@ -305,7 +305,7 @@ fn workers(both: [&Observation; 2], parties: [&Party; 2]) -> Result<Pair, Incomp
 fn occurrences(both: [&Observation; 2]) -> Result<Pair, Incomparable> {
     // Most captures without work have no times either: their items are not copied.
     let has_times = |side: &&Observation| {
-        let mut items = side.parties.iter().flat_map(|party| &party.items);
+        let mut items = side.items();
         items.any(|item| item.nanos.is_some())
     };
     if let Some(side) = both.iter().find(|side| !has_times(side)) {

@@ -17,8 +17,7 @@ pub(crate) fn understood(observation: Observation) -> Result<Observation, Captur
         first_unreadable,
         ..
     } = &observation.capture;
-    let mut items = observation.parties.iter().flat_map(|party| &party.items);
-    if items.next().is_some() || truncated.is_some() {
+    if observation.items().next().is_some() || truncated.is_some() {
         return Ok(observation);
     }
     if let Some(samples) = samples_alone(unknown.keys()) {

@@ -198,7 +198,7 @@ mod tests {
     }
 
     fn item<'o>(observation: &'o Observation, name: &str) -> &'o Item {
-        let mut items = observation.parties.iter().flat_map(|party| &party.items);
+        let mut items = observation.items();
         items.find(|item| item.name == name).unwrap()
     }
 

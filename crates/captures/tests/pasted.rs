@@ -514,9 +514,8 @@ fn what_is_not_understood_at_all_is_refused_with_the_reason() {
 /// Halts on two CPUs that took turns, in a file where the windows of the CPUs do too.
 #[test]
 fn exits_of_a_vcpu_that_moves_are_timed_in_the_order_of_their_time_stamps() {
-    let parties = observed("xentrace-vcpu-moves.bin").parties;
-    let items = parties.iter().flat_map(|party| &party.items);
-    let exits = items.filter(|item| item.group == Group::Exits);
+    let observed = observed("xentrace-vcpu-moves.bin");
+    let exits = observed.items().filter(|item| item.group == Group::Exits);
     let exits: Vec<_> = exits
         .map(|item| (item.name.as_str(), item.count, item.mean_cycles()))
         .collect();

@@ -60,7 +60,7 @@ mod tests {
     use crate::qmp;
 
     fn count(observation: &Observation, name: &str) -> Option<u64> {
-        let mut items = observation.parties.iter().flat_map(|party| &party.items);
+        let mut items = observation.items();
         items.find(|item| item.name == name).map(|item| item.count)
     }
 

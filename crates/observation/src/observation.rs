@@ -44,6 +44,11 @@ pub struct Capture {
 }
 
 impl Observation {
+    /// Events of all parties.
+    pub fn items(&self) -> impl Iterator<Item = &Item> {
+        self.parties.iter().flat_map(|party| &party.items)
+    }
+
     /// Adds what another section of the same text has.
     pub fn add(&mut self, other: Self) {
         let Self { capture, parties } = other;

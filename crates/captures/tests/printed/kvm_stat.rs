@@ -1,20 +1,11 @@
 //! Screens of kvm_stat.
 
 use pagetoll_captures::observe;
-use pagetoll_observation::{Group, Observation};
+use pagetoll_observation::Group;
 use pagetoll_xentrace::symbols::Symbols;
 use proptest::prelude::*;
 
 use super::{Damage, losses};
-
-type Figures<'a> = Vec<(Group, &'a str, u64, Option<f64>)>;
-
-fn items(observation: &Observation) -> Figures<'_> {
-    let items = observation.parties.iter().flat_map(|party| &party.items);
-    items
-        .map(|item| (item.group, &*item.name, item.count, item.per_second))
-        .collect()
-}
 
 /// A layout that kvm_stat has had.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +101,6 @@ proptest! {
             return Ok(());
         };
         prop_assert_eq!(&observed.capture.format, "kvm_stat");
-        let found = items(&observed);
         let counters = parents.iter().map(|row| (Group::Counters, row.0.clone(), row));
         let of_reasons = exits.iter().map(|row| (Group::Exits, row.0.clone(), row));
         let mut missing = 0;
@@ -118,14 +108,14 @@ proptest! {
             if *count == 0 {
                 continue;
             }
-            let item = found.iter().find(|item| (item.0, item.1) == (group, &*name));
-            let Some((_, _, found, per_second)) = item else {
+            let item = observed.items().find(|item| item.group == group && item.name == name);
+            let Some(item) = item else {
                 missing += 1;
                 continue;
             };
-            prop_assert_eq!(*found, u64::try_from(*count).unwrap(), "{}", text);
+            prop_assert_eq!(item.count, u64::try_from(*count).unwrap(), "{}", text);
             let rate = Some(f64::from(u32::try_from(*rate).unwrap())).filter(|rate| *rate > 0.0);
-            prop_assert_eq!(per_second.filter(|rate| *rate > 0.0), rate, "{}", text);
+            prop_assert_eq!(item.per_second.filter(|rate| *rate > 0.0), rate, "{}", text);
         }
         prop_assert!(missing == 0 || damage.loses_lines(), "{missing} of {text}");
         let said = observed.capture.truncated.is_some()

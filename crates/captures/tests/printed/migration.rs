@@ -1,27 +1,8 @@
 //! Migrations, as the monitors of QEMU print them.
 
 use pagetoll_captures::observe;
-use pagetoll_observation::Observation;
 use pagetoll_xentrace::symbols::Symbols;
 use proptest::prelude::*;
-
-type Rows = Vec<(String, String, u64, Option<u64>)>;
-
-fn rows(observation: &Observation) -> Rows {
-    let parties = observation.parties.iter();
-    let rows = parties.flat_map(|party| {
-        let items = party.items.iter();
-        items.map(|item| {
-            (
-                party.name.clone(),
-                item.name.clone(),
-                item.count,
-                item.nanos,
-            )
-        })
-    });
-    rows.collect()
-}
 
 /// Figures of a migration that both forms of the monitor print.
 #[derive(Clone, Debug)]
@@ -149,14 +130,12 @@ proptest! {
                 expected.push((name, *count, None));
             }
         }
-        let found = rows(&observed);
-        for (_, name, count, nanos) in &found {
-            let item = (name.clone(), *count, *nanos);
-            prop_assert!(name == "ram.dirty-sync-count" || expected.contains(&item), "{item:?} of {text}");
+        let found = observed.items().map(|item| (item.name.clone(), item.count, item.nanos));
+        let found: Vec<_> = found.collect();
+        for item in &found {
+            prop_assert!(item.0 == "ram.dirty-sync-count" || expected.contains(item), "{item:?} of {text}");
         }
-        let whole = expected.iter().all(|item| {
-            found.iter().any(|(_, name, count, nanos)| (name, count, nanos) == (&item.0, &item.1, &item.2))
-        });
+        let whole = expected.iter().all(|item| found.contains(item));
         let is_shorter = text.lines().filter(|line| !line.trim().is_empty()).count() < lines;
         let between_lines = damage == 4 && is_shorter && text.trim_end_matches([' ', '\t']).ends_with('\n');
         let at_a_unit = damage == 4 && is_shorter && text.trim_end().ends_with([']', 's']);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::{Damage, losses};
 
 fn rows(observation: &Observation) -> Vec<(&str, u64)> {
-    let items = observation.parties.iter().flat_map(|party| &party.items);
+    let items = observation.items();
     items.map(|item| (&*item.name, item.count)).collect()
 }
 

@@ -5,7 +5,7 @@ fn read(text: &str) -> Result<Observation, ReadError> {
 }
 
 fn rows(observation: &Observation) -> Vec<(&str, u64)> {
-    let items = observation.parties.iter().flat_map(|party| &party.items);
+    let items = observation.items();
     items.map(|item| (&*item.name, item.count)).collect()
 }
 

@@ -7,8 +7,8 @@ fn read(text: &str) -> Observation {
 type Figures<'a> = Vec<(Group, &'a str, u64, Option<f64>)>;
 
 fn items(observation: &Observation) -> Figures<'_> {
-    let items = observation.parties.iter().flat_map(|party| &party.items);
-    items
+    observation
+        .items()
         .map(|item| (item.group, &*item.name, item.count, item.per_second))
         .collect()
 }
