@@ -65,7 +65,7 @@ struct Source {
 /// Recorder of a source.
 enum With {
     /// perf, of those of these tracepoints that there are.
-    Perf(&'static [&'static str]),
+    Perf(&'static [&'static [&'static str]]),
     /// A program.
     Program(&'static str),
     /// bpftrace, by this script.
@@ -93,22 +93,23 @@ const OF_HARDWARE: [&str; 4] = [
     "kvm:kvm_guest_fault",
 ];
 
+/// Events of pages that KVM maps, and of large ones that it splits.
+const MAPPED: [&str; 3] = [
+    "kvmmmu:kvm_mmu_set_spte",
+    "kvmmmu:fast_page_fault",
+    "kvmmmu:kvm_mmu_split_huge_page",
+];
+
 const SOURCES: &[Source] = &[
     Source {
         name: "kvm",
         tells: "which vCPU exits how often and for how long; pages mapped, by size and order, and taken away",
         with: With::Perf(&[
-            "kvm:kvm_exit",
-            "kvm:kvm_entry",
-            "kvm:kvm_page_fault",
-            "kvm:kvm_guest_fault",
-            "kvm:kvm_userspace_exit",
-            "kvm:kvm_unmap_hva_range",
-            "kvm:kvm_dirty_ring_push",
-            "kvmmmu:kvm_mmu_set_spte",
-            "kvmmmu:fast_page_fault",
-            "kvmmmu:kvm_mmu_split_huge_page",
-            "tlb:tlb_flush",
+            &OF_HARDWARE,
+            &["kvm:kvm_userspace_exit", "kvm:kvm_unmap_hva_range"],
+            &["kvm:kvm_dirty_ring_push"],
+            &MAPPED,
+            &["tlb:tlb_flush"],
         ]),
         commands: &[
             "perf record -a -m 16M -o vm.data -e {events} -- sleep 10",
@@ -120,17 +121,10 @@ const SOURCES: &[Source] = &[
         name: "demand",
         tells: "how a guest's memory is populated: pages mapped, by size and order, and copied by its VMM; exits with their time",
         with: With::Perf(&[
-            "kvm:kvm_exit",
-            "kvm:kvm_entry",
-            "kvm:kvm_page_fault",
-            "kvm:kvm_guest_fault",
-            "kvm:kvm_userspace_exit",
-            "kvm:kvm_unmap_hva_range",
-            "kvmmmu:kvm_mmu_set_spte",
-            "kvmmmu:fast_page_fault",
-            "kvmmmu:kvm_mmu_split_huge_page",
-            ENTER_IOCTL,
-            EXIT_IOCTL,
+            &OF_HARDWARE,
+            &["kvm:kvm_userspace_exit", "kvm:kvm_unmap_hva_range"],
+            &MAPPED,
+            &[ENTER_IOCTL, EXIT_IOCTL],
         ]),
         commands: &[
             "perf record -a -m 16M -o demand.data -e {events} -e syscalls:sys_enter_ioctl --filter '{ioctls}' -e syscalls:sys_exit_ioctl -- sleep 10",
@@ -142,7 +136,7 @@ const SOURCES: &[Source] = &[
     Source {
         name: WHY,
         tells: "the cause of each fault of a guest: what takes pages away, and what maps them again",
-        with: With::Perf(&[
+        with: With::Perf(&[&[
             "kvm:kvm_exit",
             "kvm:kvm_entry",
             "kvm:kvm_page_fault",
@@ -161,7 +155,7 @@ const SOURCES: &[Source] = &[
             "vmscan:mm_vmscan_memcg_reclaim_end",
             "migrate:mm_migrate_pages_start",
             "migrate:mm_migrate_pages",
-        ]),
+        ]]),
         commands: &[
             "perf record -a -k CLOCK_MONOTONIC -m 16M -o why.data -e {events} {calls} -- sleep 10",
             "pagetoll read why.data --why",
@@ -189,7 +183,7 @@ const SOURCES: &[Source] = &[
     Source {
         name: "userfaultfd",
         tells: "pages copied by a VMM into its guest, by call and time",
-        with: With::Perf(&[ENTER_IOCTL, EXIT_IOCTL]),
+        with: With::Perf(&[&[ENTER_IOCTL, EXIT_IOCTL]]),
         commands: &[
             "perf record -m 16M -o uffd.data -p PID -e syscalls:sys_enter_ioctl --filter '{ioctls}' -e syscalls:sys_exit_ioctl -- sleep 10",
             "pagetoll read uffd.data",
@@ -199,7 +193,7 @@ const SOURCES: &[Source] = &[
     Source {
         name: "iommu",
         tells: "pages mapped for devices and taken from them, by size",
-        with: With::Perf(&["iommu:map", "iommu:unmap"]),
+        with: With::Perf(&[&["iommu:map", "iommu:unmap"]]),
         commands: &[
             "perf record -a -m 16M -o iommu.data -e {events} -- sleep 10",
             "pagetoll read iommu.data",
@@ -222,11 +216,11 @@ const SOURCES: &[Source] = &[
     Source {
         name: "xen-guest",
         tells: "in a PV guest: multicalls, what is in them, changes of page tables, flushes",
-        with: With::Perf(&[
+        with: With::Perf(&[&[
             "xen:xen_mc_flush",
             "xen:xen_mc_entry",
             "xen:xen_mmu_set_pte",
-        ]),
+        ]]),
         commands: &[
             "perf record -a -m 16M -o guest.data -e 'xen:*' -- sleep 10",
             "pagetoll read guest.data",
@@ -280,7 +274,7 @@ impl Recorder {
         let causes = source.is_some_and(|source| source.name == WHY);
         match source.map(|source| &source.with) {
             Some(With::Perf(events)) => {
-                let mut recorded = Recorded::tracepoints(events.iter().copied());
+                let mut recorded = Recorded::tracepoints(events.concat());
                 if causes {
                     let calls = CALLS.map(|call| format!("syscalls:sys_enter_{call}"));
                     recorded.extend(Recorded::tracepoints(calls.iter().map(String::as_str)));
@@ -298,7 +292,7 @@ impl Recorder {
     fn recording(&self, source: &Source) -> Recording {
         let mut notes: Vec<String> = source.notes.iter().map(|note| (*note).to_owned()).collect();
         let (events, mut lacks) = match source.with {
-            With::Perf(events) => self.perf(events, source.commands[0], &mut notes),
+            With::Perf(events) => self.perf(&events.concat(), source.commands[0], &mut notes),
             With::Program(program) => (String::new(), self.lacks_program(program)),
             With::Bpftrace(script) => (String::new(), self.lacks_of_script(script)),
             With::Counters if self.kvm_counters => (String::new(), Vec::new()),
