@@ -21,6 +21,11 @@ fn rows(observation: &Observation) -> Rows {
     rows.collect()
 }
 
+fn notes(observation: &Observation) -> Vec<&str> {
+    let notes = observation.capture.unknown.keys();
+    notes.map(String::as_str).collect()
+}
+
 fn hmp(text: &str) -> Observation {
     hmp::read(text.as_bytes(), Capture::default()).unwrap()
 }
@@ -70,14 +75,8 @@ postcopy vcpu blocktime: 0-1,4,10
         ]
     );
     assert_eq!(migration.parties[0].items[4].pages, Some(178_447));
-    let notes: Vec<_> = migration
-        .capture
-        .unknown
-        .keys()
-        .map(|note| &**note)
-        .collect();
     assert_eq!(
-        notes,
+        notes(&migration),
         [
             "(postcopy-blocktime: of vCPUs, which QEMU sorted and merged)",
             "(ram.mbps: 949.60)",
@@ -175,13 +174,10 @@ Postcopy Latency Distribution:
             ),
         ]
     );
-    let notes: Vec<_> = migration
-        .capture
-        .unknown
-        .keys()
-        .map(|note| &**note)
-        .collect();
-    assert_eq!(notes, ["(ram.mbps: 949.60)", "(rates/transfer: 167581)"]);
+    assert_eq!(
+        notes(&migration),
+        ["(ram.mbps: 949.60)", "(rates/transfer: 167581)"]
+    );
     let cut = hmp(text.split_once("\n  1420").unwrap().0);
     assert!(cut.capture.truncated.is_some() && cut.parties.len() == 1);
     for bucket in [
@@ -218,8 +214,10 @@ fn a_title_above_the_status_begins_no_migration() {
             row(of, "setup-time", 1, Some(2_000_000)),
         ]
     );
-    let notes: Vec<_> = migration.capture.unknown.keys().collect();
-    assert_eq!(notes, ["(sample output: )", "(signed-off-by: A)"]);
+    assert_eq!(
+        notes(&migration),
+        ["(sample output: )", "(signed-off-by: A)"]
+    );
 }
 
 const REPLY: &str = r#"{"return": {"status": "completed", "total-time": 6522, "downtime": 16, "ram": {"normal": 178447,
@@ -259,13 +257,7 @@ fn replies_are_read_with_and_without_their_command() {
                 ),
             ]
         );
-        let notes: Vec<_> = migration
-            .capture
-            .unknown
-            .keys()
-            .map(|note| &**note)
-            .collect();
-        assert_eq!(notes, ["(new-figure: 5)", "(ram.mbps: 949.6)"]);
+        assert_eq!(notes(&migration), ["(new-figure: 5)", "(ram.mbps: 949.6)"]);
     }
     let error = |from: &str, to: &str| -> ReadError {
         observe_qmp(REPLY.replace(from, to).as_bytes(), Capture::default()).unwrap_err()
