@@ -13,10 +13,15 @@ use crate::{
     program, text, without_device,
 };
 
-fn dirty(arguments: &[&str]) -> Command {
+fn dirty(order: &str) -> Command {
     let mut command = Command::new(program());
-    command.args(["bill", "dirty"]).args(arguments);
+    command.args(["bill", "dirty"]).args(order.split(' '));
     command
+}
+
+fn bill(order: &str) -> Value {
+    let mut command = dirty(order);
+    printed_bill(&command.args(["--format", "json"]).output().unwrap())
 }
 
 fn row<'b>(bill: &'b Value, mechanism: &str, operation: &str) -> &'b Value {
@@ -66,21 +71,8 @@ fn a_guest_in_ring_0_loses_nothing_and_its_rows_say_so() {
     if let Err(reason) = host::check() {
         skip!("{reason}");
     }
-    let order = [
-        "--mechanism",
-        "bitmap",
-        "--folio",
-        "4K",
-        "--pages",
-        "512",
-        "--runs",
-        "1",
-        "--ring",
-        "0",
-        "--format",
-        "json",
-    ];
-    let bill = printed_bill(&dirty(&order).output().unwrap());
+    let order = "--mechanism bitmap --folio 4K --pages 512 --runs 1 --ring 0";
+    let bill = bill(order);
     assert_nothing_lost(&bill);
     let rows = bill["rows"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["ring"] == 0));
@@ -92,20 +84,10 @@ fn no_written_page_is_lost_and_what_a_mechanism_does_not_cover_is_found() {
     if let Err(reason) = host::check() {
         skip!("{reason}");
     }
-    let order = [
-        "--mechanism",
-        "bitmap,manual-protect,wp-async,mincore",
-        "--folio",
-        "4K",
-        "--pages",
-        // A round takes several times as long as an empty entry, which is no part of its time.
-        "4096",
-        "--runs",
-        "1",
-        "--format",
-        "json",
-    ];
-    let bill = printed_bill(&dirty(&order).output().unwrap());
+    // A round of 4096 pages takes several times as long as an empty entry, which is no part of its time.
+    let order =
+        "--mechanism bitmap,manual-protect,wp-async,mincore --folio 4K --pages 4096 --runs 1";
+    let bill = bill(order);
     assert_nothing_lost(&bill);
     assert_eq!(bill["rows"].as_array().unwrap().len(), 4 * 12);
     for mechanism in ["bitmap", "manual-protect"] {
@@ -164,17 +146,8 @@ fn a_handler_and_a_ring_lose_nothing_and_count_their_crossings() {
     if let Err(reason) = host::check() {
         skip!("{reason}");
     }
-    let order = [
-        "--mechanism",
-        "uffd-wp,ring,bitmap",
-        "--folio",
-        "THP",
-        "--pages",
-        "4608",
-        "--runs",
-        "1",
-    ];
-    let bill = printed_bill(&dirty(&order).args(["--format", "json"]).output().unwrap());
+    let order = "--mechanism uffd-wp,ring,bitmap --folio THP --pages 4608 --runs 1";
+    let bill = bill(order);
     assert_nothing_lost(&bill);
     let crossings = |mechanism, kind: &str| {
         let row = row(&bill, mechanism, "first-write");
@@ -196,17 +169,8 @@ fn the_first_line_of_a_report_is_what_is_lost() {
     if let Err(reason) = host::check() {
         skip!("{reason}");
     }
-    let order = [
-        "--mechanism",
-        "bitmap",
-        "--folio",
-        "4K",
-        "--pages",
-        "512",
-        "--runs",
-        "1",
-    ];
-    let output = dirty(&order).output().unwrap();
+    let order = "--mechanism bitmap --folio 4K --pages 512 --runs 1";
+    let output = dirty(order).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let report = text(&output.stdout);
     let fact = report
@@ -219,21 +183,15 @@ fn the_first_line_of_a_report_is_what_is_lost() {
 
 #[test]
 fn orders_that_no_host_can_track_are_refused() {
-    let refused = |order: &[&str], words: &[&str]| {
+    let refused = |order: &str, words: &[&str]| {
         assert_refused(&dirty(order).output().unwrap(), 2, words);
     };
-    refused(&["--pages", "1000"], &["--pages 1000", "multiple of 512"]);
-    refused(&["--folio", "1G"], &["--folio 1G", "4K, THP or 2M"]);
-    refused(
-        &["--on", "live", "--mechanism", "rwp"],
-        &["'rwp'", "on live"],
-    );
-    refused(
-        &["--mechanism", "rings"],
-        &["'rings'", "did you mean 'ring'"],
-    );
-    refused(&["--batch", "8"], &["--batch", "dirty"]);
-    refused(&["--on", "sim"], &["--on sim", "real kernels"]);
+    refused("--pages 1000", &["--pages 1000", "multiple of 512"]);
+    refused("--folio 1G", &["--folio 1G", "4K, THP or 2M"]);
+    refused("--on live --mechanism rwp", &["'rwp'", "on live"]);
+    refused("--mechanism rings", &["'rings'", "did you mean 'ring'"]);
+    refused("--batch 8", &["--batch", "dirty"]);
+    refused("--on sim", &["--on sim", "real kernels"]);
 }
 
 #[test]
@@ -243,14 +201,7 @@ fn hugetlb_pages_that_are_not_free_are_named() {
     }
     let _alone = large_pages();
     // 4 GiB.
-    let order = [
-        "--folio",
-        "2M",
-        "--mechanism",
-        "bitmap",
-        "--pages",
-        "1048576",
-    ];
+    let order = "--folio 2M --mechanism bitmap --pages 1048576";
     let free = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
     let free: u64 = free
         .ok()
@@ -259,7 +210,7 @@ fn hugetlb_pages_that_are_not_free_are_named() {
     if free >= 2048 {
         skip!("4 GiB of hugetlb pages are free");
     }
-    let output = dirty(&order).output().unwrap();
+    let output = dirty(order).output().unwrap();
     assert_ended(
         &output,
         3,
@@ -288,8 +239,8 @@ fn nothing_is_left_of_a_bill_that_is_killed_or_interrupted() {
         skip!("{reason}");
     }
     for (signal, delay) in [(Signal::KILL, 300), (Signal::KILL, 900), (Signal::INT, 500)] {
-        let order = ["--runs", "100", "--folio", "4K"];
-        let id = end_bill(dirty(&order), signal, delay, |_| true);
+        let order = "--runs 100 --folio 4K";
+        let id = end_bill(dirty(order), signal, delay, |_| true);
         eventually("no child outlives the bill", || children_of(id) == 0);
     }
 }
