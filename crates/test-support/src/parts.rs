@@ -19,7 +19,7 @@ pub enum Parts {
 /// Runs a test's parts, or says which of them this process is.
 ///
 /// # Panics
-/// A part that fails, with what it printed.
+/// A part that fails, with what it printed; a program without a test of this name.
 #[must_use]
 pub fn in_parts(test: &str, parts: usize) -> Parts {
     if let Ok(part) = env::var(PART) {
@@ -32,7 +32,8 @@ pub fn in_parts(test: &str, parts: usize) -> Parts {
         .collect();
     let printed = ended.into_iter().map(|output| {
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{}: {printed}", output.status);
+        let ran = output.status.success() && printed.contains("test result: ok. 1 passed");
+        assert!(ran, "{test}: {}: {printed}", output.status);
         printed
     });
     Parts::All(printed.collect())
@@ -74,6 +75,8 @@ mod tests {
                 }
                 lines.dedup_by_key(|line| line.rsplit(' ').next().unwrap_or_default().to_owned());
                 assert_eq!(lines.len(), 3);
+                let unknown = std::panic::catch_unwind(|| in_parts("no_test", 1));
+                assert!(unknown.is_err());
             }
         }
     }
